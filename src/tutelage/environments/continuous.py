@@ -34,6 +34,8 @@ from tutelage.watch import report
 
 # The most transitions of a model.
 MOST_MOVES = 50_000_000
+# A function of each kind of features, with their names.
+_Given = Mapping[str, tuple[Callable[..., Any], Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,10 +57,14 @@ class World:
     def sizes(self) -> tuple[int, ...]:
         return tuple(len(axis) for axis in self.axes)
 
+    @property
+    def box(self) -> Matrix:
+        """(2, d), the lowest and the highest coordinates."""
+        return np.array([[axis[0], axis[-1]] for axis in self.axes]).T
+
     def weights(self, x: Matrix) -> tuple[Indices, Matrix]:
         """(n, 2^d) twice: the corners of the cell of each point, and their weights; a point outside is moved in."""
-        low, high = (np.array([axis[end] for axis in self.axes]) for end in (0, -1))
-        last = np.array(self.sizes) - 1
+        (low, high), last = self.box, np.array(self.sizes) - 1
         place = (np.clip(x, low, high) - low) / (high - low) * last
         cell = np.minimum(place.astype(np.int64), last - 1)
         part, corners, shares = place - cell, [], []
@@ -114,12 +120,10 @@ class Discretised(Domain):
         value = successor_features(self, checked)[:, : self.n_reward] @ weights
         visits = state_occupancy(self.mdp, checked)[: np.prod(self.world.sizes)]
         source, cell = generator(rng), np.array([axis[1] - axis[0] for axis in self.world.axes])
-        total = 0.0
+        total, (low, high) = 0.0, self.world.box
         for state in np.flatnonzero(visits > 1e-6 * visits.max()).tolist():
             place = np.unravel_index(state, self.world.sizes)
-            point = np.array([axis[i] for axis, i in zip(self.world.axes, place, strict=True)])
-            near = point + cell * source.uniform(-1, 1, size=(n, len(cell)))
-            low, high = (np.array([axis[end] for axis in self.world.axes]) for end in (0, -1))
+            near = low + cell * (place + source.uniform(-1, 1, size=(n, len(cell))))
             errors = [self._one_step_error(x, checked, weights, value) for x in np.clip(near, low, high)]
             total += visits[state] * max(errors)
         return float(total)
@@ -182,107 +186,92 @@ def discretise(
     table = dict(actions) if isinstance(actions, Mapping) else {action: action for action in actions}
     pairs = ((None, 1.0),) if noise is None else tuple(noise.items())
     world = World(step, reward, _axes(low, high, shape), table, pairs, ends or (lambda x: False))
-    grid = _Grid.of(world, (reward,) if preference is None else (reward, preference))
-    mdp = grid.mdp(floats(start, "start", ndim=np.ndim(start)), discount, goals, names)
-    places = np.vstack([grid.points, np.full((len(grid.end_names), 2), np.nan)]) if len(world.axes) == 2 else None
-    columns = grid.named_features(mdp, (reward_names, preference_names))
-    return Discretised(mdp, positions=places, world=world, **columns)
+    features = {"reward": (reward, reward_names)}
+    if preference is not None:
+        features["preference"] = (preference, preference_names)
+    return _model(world, floats(start, "start", ndim=np.ndim(start)), discount, goals, names, features)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Grid:
-    """The points of a grid and what follows them. moves: (n A W, d), the true next states, W of the noise.
+def _model(
+    world: World, start: Matrix, discount: float, goals: Sequence[str] | None, names: Sequence[str], features: _Given
+) -> Discretised:
+    points = np.stack(np.meshgrid(*world.axes, indexing="ij"), axis=-1).reshape(-1, len(world.axes))
+    n_moves = len(points) * len(world.actions) * len(world.noise) * 2 ** len(world.axes)
+    if n_moves > MOST_MOVES:
+        raise InvalidModel(f"a grid of {len(points)} points has {n_moves} transitions; give a coarser shape")
+    found: dict[str, int] = {}
+    of_point = _ends(world, points, found)
+    moves, values = _walked(world, points, of_point, [function for function, _ in features.values()])
+    rows = _transition(world, of_point, moves, _ends(world, moves, found), len(found))
+    for name in goals or ():
+        if name not in found:
+            raise InvalidInput(f"no state ends in the goal {name!r}; the ends are {', '.join(found) or 'none'}")
+    corners, weights = _spread(world, of_point, np.atleast_2d(start))
+    mdp = MDP.from_choices(
+        rows,
+        np.arange(0, rows.shape[0] + 1, len(world.actions)),
+        np.bincount(corners.ravel(), weights.ravel(), rows.shape[1]) / len(corners),
+        discount,
+        goals=[len(points) + found[name] for name in (found if goals is None else goals)],
+        state_names=[*_point_names(world, names), *found],
+        choice_names=list(world.actions),
+    )
+    places = np.vstack([points, np.full((len(found), 2), np.nan)]) if len(world.axes) == 2 else None
+    parts: dict[str, Any] = {}
+    shares, is_end = [share for _, share in world.noise], np.repeat(of_point >= 0, len(world.actions))
+    for (kind, (_, told)), given in zip(features.items(), values, strict=True):
+        # Means over the noise, zero at the ends.
+        matrix, columns = feature_matrix(given, told, kind, lambda row: mdp.names.describe_choice(row // len(shares)))
+        means = np.tensordot(matrix.reshape(-1, len(shares), matrix.shape[1]), shares, axes=(1, 0))
+        means[is_end] = 0.0
+        last = np.zeros((mdp.n_choices - len(means), means.shape[1]))
+        parts |= {f"{kind}_features": np.vstack([means, last]), f"{kind}_names": columns}
+    return Discretised(mdp, positions=places, world=world, **parts)
 
-    target: (n A W,), the number of the end that a next state is, or -1. end_of_point: (n,), the same for the points.
-    features: for each function, its values, one for each next state.
-    """
 
-    world: World
-    points: Matrix
-    moves: Matrix
-    target: Indices
-    end_of_point: Indices
-    end_names: list[str]
-    features: tuple[list[Any], ...]
+def _ends(world: World, states: Sequence[Vector] | Matrix, found: dict[str, int]) -> Indices:
+    """The number of the end that each state is, or -1; new ends are added to those found."""
+    told = [world.end_of(x) for x in states]
+    names = [end if isinstance(end, str) else LAST_STATE for end in told]
+    numbers = [found.setdefault(name, len(found)) if end else -1 for end, name in zip(told, names, strict=True)]
+    return np.array(numbers)
 
-    @classmethod
-    def of(cls, world: World, functions: Sequence[Callable[..., Any]]) -> "_Grid":
-        points = np.stack(np.meshgrid(*world.axes, indexing="ij"), axis=-1).reshape(-1, len(world.axes))
-        n_moves = len(points) * len(world.actions) * len(world.noise) * 2 ** len(world.axes)
-        if n_moves > MOST_MOVES:
-            raise InvalidModel(f"a grid of {len(points)} points has {n_moves} transitions; give a coarser shape")
-        ends: dict[str, int] = {}
 
-        def numbers(states: Sequence[Vector] | Matrix) -> Indices:
-            told = [world.end_of(x) for x in states]
-            names = [end if isinstance(end, str) else LAST_STATE for end in told]
-            return np.array(
-                [ends.setdefault(name, len(ends)) if end else -1 for end, name in zip(told, names, strict=True)]
-            )
+def _walked(
+    world: World, points: Matrix, of_point: Indices, functions: Sequence[Callable[..., Any]]
+) -> tuple[Matrix, list[list[Any]]]:
+    """(n A W, d), the true next states, W of the noise; and of each function a value for each of them."""
+    moves, features = list[Vector](), [list[Any]() for _ in functions]
+    for row, point in enumerate(points):
+        for action in world.actions:
+            # What follows an end does not matter, and a step function may refuse it.
+            after = [point] * len(world.noise) if of_point[row] >= 0 else world.after(point, action)
+            moves += after
+            for function, values in zip(functions, features, strict=True):
+                values += world.features(function, point, action, after)
+        if row % 1_000 == 999:
+            report("points of the grid", row + 1, len(points) - row - 1)
+    return np.array(moves), features
 
-        of_point, moves = numbers(points), []
-        features: tuple[list[Any], ...] = tuple([] for _ in functions)
-        for row, point in enumerate(points):
-            for action in world.actions:
-                # What follows an end does not matter, and a step function may refuse it.
-                after = [point] * len(world.noise) if of_point[row] >= 0 else world.after(point, action)
-                moves += after
-                for function, values in zip(functions, features, strict=True):
-                    values += world.features(function, point, action, after)
-            if row % 1_000 == 999:
-                report("points of the grid", row + 1, len(points) - row - 1)
-        return cls(world, points, np.array(moves), numbers(moves), of_point, list(ends), features)
 
-    def mdp(self, start: Matrix, discount: float, goals: Sequence[str] | None, names: Sequence[str]) -> MDP:
-        """The MDP of the points and the ends."""
-        found, rows = self.end_names, self._transition()
-        for name in goals or ():
-            if name not in found:
-                raise InvalidInput(f"no state ends in the goal {name!r}; the ends are {', '.join(found) or 'none'}")
-        corners, weights = self._spread(np.atleast_2d(start))
-        return MDP.from_choices(
-            rows,
-            np.arange(0, rows.shape[0] + 1, len(self.world.actions)),
-            np.bincount(corners.ravel(), weights.ravel(), rows.shape[1]) / len(corners),
-            discount,
-            goals=[len(self.points) + found.index(name) for name in (found if goals is None else goals)],
-            state_names=[*_point_names(self.world, names), *found],
-            choice_names=list(self.world.actions),
-        )
+def _transition(world: World, of_point: Indices, moves: Matrix, target: Indices, n_ends: int) -> SparseRows:
+    """(C, S), the weights of the corners, or one for an end; an end leads to itself. target: the end of each move."""
+    n, width, n_actions = len(of_point), len(world.noise), len(world.actions)
+    columns, weights = _spread(world, of_point, moves)
+    is_end = target >= 0
+    columns[is_end], weights[is_end] = n + target[is_end, None], np.eye(1, weights.shape[1])
+    weights *= np.tile([share for _, share in world.noise], len(moves) // width)[:, None]
+    n_last = n_ends * n_actions
+    rows = np.append(np.repeat(np.arange(len(moves)) // width, columns.shape[1]), n * n_actions + np.arange(n_last))
+    columns = np.append(columns, n + np.arange(n_last) // n_actions)
+    shape = (n * n_actions + n_last, n + n_ends)
+    return sparse.csr_array((np.append(weights, np.ones(n_last)), (rows, columns)), shape=shape)
 
-    def _transition(self) -> SparseRows:
-        """(C, S), the weights of the corners, or one for an end; an end leads to itself."""
-        n, width, n_actions = len(self.points), len(self.world.noise), len(self.world.actions)
-        columns, weights = self._spread(self.moves)
-        is_end = self.target >= 0
-        columns[is_end], weights[is_end] = n + self.target[is_end, None], np.eye(1, weights.shape[1])
-        weights *= np.tile([share for _, share in self.world.noise], len(self.moves) // width)[:, None]
-        n_last = len(self.end_names) * n_actions
-        rows = np.repeat(np.arange(len(self.moves)) // width, columns.shape[1])
-        rows = np.append(rows, n * n_actions + np.arange(n_last))
-        columns = np.append(columns, n + np.arange(n_last) // n_actions)
-        shape = (n * n_actions + n_last, n + len(self.end_names))
-        return sparse.csr_array((np.append(weights, np.ones(n_last)), (rows, columns)), shape=shape)
 
-    def named_features(self, mdp: MDP, given: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """The features of a domain: means over the noise, zero at the ends."""
-        parts: dict[str, Any] = {}
-        shares, n_actions = [share for _, share in self.world.noise], len(self.world.actions)
-        for kind, names, rows in zip(("reward", "preference"), given, self.features, strict=False):
-            matrix, columns = feature_matrix(
-                rows, names, kind, lambda row: mdp.names.describe_choice(row // len(shares))
-            )
-            means = np.zeros((mdp.n_choices, matrix.shape[1]))
-            counted = np.tensordot(matrix.reshape(-1, len(shares), matrix.shape[1]), shares, axes=(1, 0))
-            means[: len(counted)] = np.where(np.repeat(self.end_of_point >= 0, n_actions)[:, None], 0.0, counted)
-            parts |= {f"{kind}_features": means, f"{kind}_names": columns}
-        return parts
-
-    def _spread(self, x: Matrix) -> tuple[Indices, Matrix]:
-        """The corners of the cells of points and their weights; a corner that is an end stands for this end."""
-        corners, weights = self.world.weights(x)
-        of_corner = self.end_of_point[corners]
-        return np.where(of_corner >= 0, len(self.points) + of_corner, corners), weights
+def _spread(world: World, of_point: Indices, x: Matrix) -> tuple[Indices, Matrix]:
+    """The corners of the cells of points and their weights; a corner that is an end stands for this end."""
+    corners, weights = world.weights(x)
+    return np.where(of_point[corners] >= 0, len(of_point) + of_point[corners], corners), weights
 
 
 def _axes(low: ArrayLike, high: ArrayLike, shape: Sequence[int]) -> tuple[Vector, ...]:
