@@ -291,7 +291,12 @@ def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
     mdp, states, choice, moves, known = domain.mdp, pairs.states, pairs.choice, pairs.moves, domain.mdp.names
     first_choice = np.searchsorted(pairs.owner, np.arange(len(states) + 1))
     choices = [known.choice_name(number) for number in range(mdp.n_choices)]
-    rests = [_rest_names(budget, states, pairs.rests[:, j]) for j, budget in enumerate(budgets)]
+    rests = []
+    for budget, steps in zip(budgets, pairs.rests.T, strict=True):
+        # What is left at least, rounded down to a digit that tells the steps apart.
+        digits, unit = max(0, math.ceil(-math.log10(budget.resolution)) + 1), budget.name.replace("_", " ")
+        left = np.floor((budget.least[states] + steps * budget.resolution) * 10**digits + 1e-6) / 10**digits
+        rests.append([f"{amount:.12g} {unit}" for amount in left])
     names = [
         f"{as_text(known.state_name(state))}, {' and '.join(rest)} left"
         for state, *rest in zip(states.tolist(), *rests, strict=True)
@@ -318,11 +323,3 @@ def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
             name: at_entries(product.transition, values.data[entry]) for name, values in arrivals.items()
         }
     return Domain(product, **parts)
-
-
-def _rest_names(budget: _Budget, states: Indices, rests: Indices) -> list[str]:
-    """What is left at least, rounded down to a digit that tells the steps apart."""
-    digits = max(0, math.ceil(-math.log10(budget.resolution)) + 1)
-    left = np.floor((budget.least[states] + rests * budget.resolution) * 10**digits + 1e-6) / 10**digits
-    unit = budget.name.replace("_", " ")
-    return [f"{amount:.12g} {unit}" for amount in left]

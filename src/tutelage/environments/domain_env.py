@@ -53,10 +53,12 @@ class DomainEnv(gymnasium.Env[Any, Any]):
         """The table of Gymnasium's toy environments: state -> action -> [(probability, next, reward, terminated)]."""
         mdp = self.domain.mdp
         counts, first = mdp.choices_per_state, mdp.first_choice.tolist()
-        return {
-            state: {action: self._outcomes(first[state] + action) for action in range(counts[state])}
-            for state in range(mdp.n_states)
-        }
+
+        def outcomes(choice: int) -> list[tuple[float, int, float, bool]]:
+            rows = zip(*self._row(choice), strict=True)
+            return [(float(chance), int(state), float(gain), bool(self._is_end[state])) for chance, state, gain in rows]
+
+        return {state: {a: outcomes(first[state] + a) for a in range(counts[state])} for state in range(mdp.n_states)}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """Draw the first state from the initial distribution."""
@@ -84,12 +86,6 @@ class DomainEnv(gymnasium.Env[Any, Any]):
         is_choice = np.arange(self.n_actions) < self.domain.mdp.choices_per_state[state]
         info = {"prob": probability, "action_mask": is_choice.astype(np.int8)}
         return info if self.domain.state_names is None else info | {"state_name": self.domain.state_name(state)}
-
-    def _outcomes(self, choice: int) -> list[tuple[float, int, float, bool]]:
-        return [
-            (float(probability), int(state), float(gain), bool(self._is_end[state]))
-            for probability, state, gain in zip(*self._row(choice), strict=True)
-        ]
 
     def _row(self, choice: int) -> tuple[Vector, NDArray[np.integer[Any]], Vector]:
         """The probabilities of the possible next states of a choice, these states, and the rewards of the steps."""

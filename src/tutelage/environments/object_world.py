@@ -8,12 +8,8 @@ The terminal state is an ordinary absorbing state with all five actions. Its fea
 that values causal entropy gains log 5 / (1 - discount) of it there. With value zero instead, this learner would avoid
 every object.
 
-A world is also a JSON text. This is a whole world:
-
-    {"size": 5, "start": 0, "objects": {"star": [24]}, "distractors": {"green": [18]}}
-
-A type or colour that is not named has no cells. "discount", "end_probability" and "weights" (of star, plus and dot) are
-optional. So are "generator" and "seed", which `to_json` writes for a generated world.
+A world is also a JSON text, such as {"size": 5, "start": 0, "objects": {"star": [24]}, "distractors": {"green": [18]}}.
+A type or colour that is not named has no cells, and the other fields are optional.
 """
 
 import json

@@ -1,9 +1,7 @@
 """Where things are in an object world (Sec. 6): random placement, and the neighbourhoods that learners avoid.
 
-`published_placement` follows the published experiments, `text_placement` the paper's text. Both place two objects of
-each type on different cells, and leave the start empty. One green distractor lies on a star, and one beside the other
-star. One yellow distractor lies at distance 1 from a plus, and one at distance 2 from the other. The generators differ
-in the start, in the cells kept empty, in the star and plus that get each distractor, and in the order of the draws.
+There are two objects of each type. One green distractor lies on a star, and one beside the other star. One yellow
+distractor lies at distance 1 from a plus, and one at distance 2 from the other.
 
 The learners L1 .. L5 stay away from the neighbourhoods of distractors. "At a distance of k cells" means *within* k
 cells, as in Figure 1 ("within a 3x3 neighborhood, i.e., 1-cell distance"). So the features of one colour are nested:

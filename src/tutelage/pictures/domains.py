@@ -121,7 +121,6 @@ def draw_policy(axes: Axes, domain: Domain | ObjectWorld, policy: ArrayLike, *, 
 
 
 def routes_picture(domain: Domain, shown: Shown) -> Figure:
-    """The first routes of what is shown, each with its share."""
     figure = Figure(figsize=(7.0, 6.0), layout="constrained")
     draw_routes(figure.subplots(), domain, shown)
     return figure

@@ -55,7 +55,18 @@ def draw_curves(axes: Axes, panel: Panel) -> None:
         dashes = DASHES[index % len(DASHES)]
         axes.axhline(height, color="0.25", linewidth=1.1, linestyle=dashes, label=label, zorder=1.5)
     for index, curve in enumerate(panel.curves):
-        _draw_curve(axes, curve, index)
+        rounds = np.arange(1, len(curve.learner) + 1)
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        # About a dozen markers per curve, shifted between curves so that the markers of close curves do not overlap.
+        step = max(1, len(rounds) // 12)
+        first = (index * step) // 2 % step
+        common: dict[str, Any] = {"color": colour, "marker": marker, "markevery": (first, step), "markersize": 5.0}
+        axes.plot(rounds, curve.learner, linewidth=1.8, label=f"{curve.label}: learner", zorder=3, **common)
+        dotted: dict[str, Any] = {"linewidth": 1.4, "linestyle": ":", "markerfacecolor": "white"}
+        axes.plot(rounds, curve.teacher, label=f"{curve.label}: teacher", zorder=2.5, **dotted, **common)
+        if len(curve.error):
+            middle, spread = np.asarray(curve.learner, dtype=float), np.asarray(curve.error, dtype=float)
+            axes.fill_between(rounds, middle - spread, middle + spread, color=colour, alpha=0.2, linewidth=0, zorder=2)
     margin = 0.5 if n_rounds == 1 else 0.02 * (n_rounds - 1)
     axes.set(xlim=(1 - margin, n_rounds + margin), xlabel="teaching round", ylabel="expected reward")
     axes.set_title(panel.title)
@@ -72,21 +83,6 @@ def draw_rounds(axes: Axes, transcript: Transcript) -> None:
     axes.set_title("true reward", fontsize="medium")
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles, [label.removeprefix("rounds: ") for label in labels], fontsize="small", frameon=False)
-
-
-def _draw_curve(axes: Axes, curve: Curve, index: int) -> None:
-    rounds = np.arange(1, len(curve.learner) + 1)
-    colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
-    # About a dozen markers per curve, shifted between curves so that the markers of close curves do not overlap.
-    step = max(1, len(rounds) // 12)
-    first = (index * step) // 2 % step
-    common: dict[str, Any] = {"color": colour, "marker": marker, "markevery": (first, step), "markersize": 5.0}
-    axes.plot(rounds, curve.learner, linewidth=1.8, label=f"{curve.label}: learner", zorder=3, **common)
-    dotted: dict[str, Any] = {"linewidth": 1.4, "linestyle": ":", "markerfacecolor": "white"}
-    axes.plot(rounds, curve.teacher, label=f"{curve.label}: teacher", zorder=2.5, **dotted, **common)
-    if len(curve.error):
-        middle, spread = np.asarray(curve.learner, dtype=float), np.asarray(curve.error, dtype=float)
-        axes.fill_between(rounds, middle - spread, middle + spread, color=colour, alpha=0.2, linewidth=0, zorder=2)
 
 
 def draw_reachable(

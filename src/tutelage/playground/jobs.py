@@ -110,11 +110,11 @@ def _transcript(asked: AnyTeaching, send: Send) -> None:
 
 def _answer(asked: schema.Demonstrating, send: Send) -> None:
     """The learner's response to paths that a person drew."""
-    scene, world = _Scene(asked), asked.world.make()
-    visits = np.mean(_path_visits(world, asked.paths), axis=0)
+    scene = _Scene(asked)
+    visits = np.mean(_path_visits(asked.world.make(), asked.paths), axis=0)
     lesson = Lesson.from_expectation(visits @ scene.domain.reward_features)
     played = Round(lesson, scene.learner.respond(lesson), "paths drawn by a person")
-    transcript = Transcript(world.true_weights).followed_by(played)
+    transcript = Transcript(scene.ground.true_weights).followed_by(played)
     send("answer", scene.taught(transcript) | {"snippet": snippets.demonstrating(asked)})
 
 
@@ -135,8 +135,9 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
         "reason": advice.reason,
         "is_over": advice.lesson is None,
         "lesson": None if advice.lesson is None else _shown(world, advice.lesson, len(asked.walks)),
+        "snippet": snippets.walking(asked),
     }
-    send("answer", answer | {"snippet": snippets.walking(asked)})
+    send("answer", answer)
 
 
 def _rounded(values: Vector, n: int) -> list[float]:
@@ -174,17 +175,11 @@ def _infer(asked: schema.Walking, send: Send) -> None:
 
 
 def _reach(asked: AnyReaching, send: Send) -> None:
-    """Projections of the reachable reward expectations and, for the hard learner, of those that it accepts.
-
-    A set of more than three dimensions is not drawn, and one of a single dimension has no planes.
-    """
+    """Projections of the reachable reward expectations and, for the hard learner, of those that it accepts."""
     domain = _Scene(asked).domain
     reachable = _reachable(domain)
-    if reachable is None:
-        send("answer", {"reachable": []})
-        return
-    answer = {"reachable": shadows(reachable)}
-    if asked.learner.model == "hard":
+    answer = {"reachable": [] if reachable is None else shadows(reachable)}
+    if asked.learner.model == "hard" and reachable is not None:
         limits = preference_limits(domain, asked.learner.allowances)
         answer["accepted"] = shadows(vertices(domain, limits, accuracy=1e-4))
     send("answer", answer)
@@ -226,7 +221,7 @@ class _Scene:
 
     def __init__(self, asked: AnyReaching) -> None:
         self.ground, self.allowances = asked.ground(), asked.learner.allowances
-        self.domain: Domain = self.ground.domain
+        self.domain = self.ground.domain
         # The terminal state of an object world comes last and is not drawn.
         self.is_world = isinstance(asked, schema.Reaching)
         self.n_drawn = self.domain.mdp.n_states - self.is_world
@@ -284,7 +279,7 @@ class _Scene:
 
 
 def _reachable(domain: Domain) -> Matrix | None:
-    """(k, d_r), the vertices of the reachable reward expectations, if they have planes to be drawn in."""
+    """(k, d_r), the vertices of the reachable reward expectations, if they have two or three dimensions to be drawn."""
     return vertices(domain, no_limits(domain)) if domain.n_reward in (2, 3) else None
 
 
@@ -292,10 +287,9 @@ def _remaining(teacher: Teacher, reachable: Matrix | None, rounds: Sequence[Roun
     """Projections of the reachable expectations that a projecting learner may accept after these rounds."""
     if reachable is None:
         return []
+    limits = cuts(teacher.domain, rounds, lambda _: 0.0)
     if isinstance(teacher, VolumeSearchTeacher):
         limits = teacher.estimate(rounds)
-    else:
-        limits = cuts(teacher.domain, rounds, lambda _: 0.0)
     return shadows(clipped(reachable, limits.normals[:, : teacher.domain.n_reward], limits.offsets))
 
 

@@ -238,7 +238,12 @@ def known_players() -> dict[str, Any]:
         teachers[name] = _described(entry) | knows | {"is_adaptive": entry.is_adaptive}
     for name, model in LEARNER_MODELS.items():
         models[name] = _described(model) | {"aware_teacher": aware_teacher(name)}
-    presets = {name: {"about": _about(name), "preferences": preference_names(name)} for name in PREFERENCES}
+    presets = {}
+    for name in PREFERENCES:
+        # A larger distance includes the smaller ones of its colour.
+        widest = {NAMED[preference][0]: preference for preference in preference_names(name)}
+        about = f"avoids {' and '.join(widest.values()) or 'nothing'}"
+        presets[name] = {"about": about, "preferences": preference_names(name)}
     preferences = [{"name": name, "colour": colour, "distance": distance} for name, (colour, distance) in NAMED.items()]
     return {"teachers": teachers, "learner_models": models, "preferences": preferences, "presets": presets}
 
@@ -246,9 +251,3 @@ def known_players() -> dict[str, Any]:
 def _described(entry: Entry) -> dict[str, Any]:
     options = {name: asdict(option) for name, option in entry.options.items()}
     return {"label": entry.label, "about": entry.about, "options": options}
-
-
-def _about(learner: str) -> str:
-    """A sentence about a learner of the paper; a larger distance includes the smaller ones of its colour."""
-    widest = {NAMED[name][0]: name for name in preference_names(learner)}
-    return f"avoids {' and '.join(widest.values()) or 'nothing'}"

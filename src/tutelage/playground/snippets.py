@@ -70,8 +70,11 @@ def _answered(asked: schema.Reaching | schema.DomainReaching, *lines: str) -> st
     learner, told = f"learner = {_learner(asked.learner)}", "print(response.explain())"
     if isinstance(asked, schema.Reaching):
         head = ("from matplotlib.figure import Figure", "", "import tutelage as tl", "")
-        world, names = _world(asked.world.make()), _preferences(asked.learner.names)
-        return "\n".join([*head, f"world = {world}", f"domain = world.domain({names})", learner, *lines, told, PICTURE])
+        names = asked.learner.names
+        called: list[Any] = [preset for preset in PREFERENCES if preference_names(preset) == tuple(names)]
+        world = f"world = {_world(asked.world.make())}"
+        domain = f"domain = world.domain({(called or [names])[0]!r})"
+        return "\n".join([*head, world, domain, learner, *lines, told, PICTURE])
     opened = OPENED.format(names=asked.learner.names, weights=asked.domain.weights)
     program = "\n".join([opened, learner, *lines, told, ""])
     return program.replace('world.domain("L5")', "whole").replace("world.true_weights", "true_weights")
@@ -102,12 +105,6 @@ def _world(world: ObjectWorld) -> str:
     fields = json.loads(replace(world, generator="hand", seed=None).to_json())
     lines = (f"    {name}={value!r},\n" for name, value in fields.items())
     return f"tl.ObjectWorld(\n{''.join(lines)})"
-
-
-def _preferences(names: list[str]) -> str:
-    """The name of a learner of the paper, otherwise the names of the preferences."""
-    known = [learner for learner in PREFERENCES if preference_names(learner) == tuple(names)]
-    return repr(known[0] if known else names)
 
 
 def _learner(asked: schema.AnyLearner[Any]) -> str:
