@@ -14,7 +14,7 @@ from benchmarks.measure import Figure
 from benchmarks.scale import EXPONENT
 from tutelage.data.files import write_whole
 from tutelage.experiments.tables import Grid
-from tutelage.pictures.files import save_picture
+from tutelage.pictures.domains import save_picture
 from tutelage.pictures.plots import COLOURS, DASHES, MARKERS
 
 HEADER = ("what", "grid", "rival", "ours", "theirs", "figure", "spread", "must hold", "note")

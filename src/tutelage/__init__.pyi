@@ -51,13 +51,13 @@ from .environments.explore import explore as explore
 from .environments.explore import explore_gymnasium as explore_gymnasium
 from .environments.graph import from_graph as from_graph
 from .environments.graph import graph_choices as graph_choices
-from .environments.graph_files import read_graph as read_graph
 from .environments.gymnasium import from_gymnasium as from_gymnasium
 from .environments.gymnasium import from_minari as from_minari
 from .environments.gymnasium import record_demonstrations as record_demonstrations
 from .environments.gymnasium import to_gymnasium as to_gymnasium
 from .environments.object_world import ObjectWorld as ObjectWorld
 from .environments.object_world import object_world as object_world
+from .environments.roads import read_graph as read_graph
 from .experiments.sweeps import Sweep as Sweep
 from .experiments.sweeps import sweep as sweep
 from .inference.avoidance import PreferenceEstimate as PreferenceEstimate
@@ -107,7 +107,7 @@ from .outcomes import TutelageError as TutelageError
 from .outcomes import Unavailable as Unavailable
 from .pictures.domains import draw_map as draw_map
 from .pictures.domains import draw_policy as draw_policy
-from .pictures.files import save_picture as save_picture
+from .pictures.domains import save_picture as save_picture
 from .pictures.plots import draw_rounds as draw_rounds
 from .pictures.world import draw_world as draw_world
 from .registry import Option as Option

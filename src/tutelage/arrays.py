@@ -291,7 +291,7 @@ class Readable:
 
     def _repr_html_(self) -> str:
         """The picture or the table that a notebook shows."""
-        html: str = resolve_name("tutelage.pictures.files:as_html")(self)
+        html: str = resolve_name("tutelage.pictures.domains:as_html")(self)
         return html
 
 

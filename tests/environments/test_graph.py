@@ -15,7 +15,7 @@ from strategies import some_of
 
 import tutelage as tl
 from tutelage.environments.graph import from_graph, graph_choices
-from tutelage.environments.graph_files import read_graph
+from tutelage.environments.roads import read_graph
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import max_by_state
 from tutelage.outcomes import InvalidModel

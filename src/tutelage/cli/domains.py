@@ -34,8 +34,8 @@ def from_environment(
     except ModuleNotFoundError as error:
         raise MissingExtra("import gymnasium", "gymnasium") from error
     from tutelage.cli.subject import read_options
-    from tutelage.environments.graph_files import as_value
     from tutelage.environments.gymnasium import environment_domain
+    from tutelage.environments.roads import as_value
 
     options = {key: as_value(text) for key, text in read_options(option or []).items()}
     try:

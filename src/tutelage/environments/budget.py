@@ -135,9 +135,7 @@ def _ends(mdp: MDP, costs: list[Vector]) -> Flags:
     wrong = mdp.goals[~is_absorbing[mdp.goals]]
     if len(wrong):
         place = mdp.names.describe_state(int(wrong[0]))
-        raise InvalidInput(
-            f"{place} is a goal, but choices lead on from there; a budget needs goals that end a journey"
-        )
+        raise InvalidInput(f"{place} is a goal, but choices lead on; a budget needs goals that end a journey")
     return np.isin(np.arange(mdp.n_states), mdp.goals)
 
 
@@ -268,10 +266,8 @@ def _kept(mdp: MDP, is_end: Flags, pairs: _Pairs) -> _Pairs:
             break
         is_kept &= ~is_lost
     if (pairs.initial[is_bad] > 0).any():
-        raise InvalidInput(
-            "each of the limits can be kept, but after every first choice one of them may cut off the way to a goal; "
-            "allow more, or give a finer resolution"
-        )
+        told = "each of the limits can be kept, but after every first choice one may cut off the way to a goal"
+        raise InvalidInput(f"{told}; allow more, or give a finer resolution")
     is_kept &= ~is_bad[pairs.owner]
     number = np.cumsum(~is_bad) - 1
     moves, owner = pairs.moves[is_kept][:, ~is_bad], number[pairs.owner[is_kept]]

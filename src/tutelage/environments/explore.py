@@ -286,10 +286,8 @@ class _Copies:
         drawn = _random_state(after)
         _, reward, is_end, _, _ = after.step(number)
         if _random_state(after) != drawn:
-            raise InvalidModel(
-                f"{type(before).__name__} draws random numbers in a step ({_place(self.key_of(before), action)}), so "
-                "copies do not show its probabilities; use tutelage.explore with them, or from_gymnasium with a table"
-            )
+            told = f"{type(before).__name__} draws random numbers in a step ({_place(self.key_of(before), action)})"
+            raise InvalidModel(f"{told}, so copies do not show its probabilities; give them to tutelage.explore")
         outcome = {kind: measure(before, number, after) for kind, measure in self.measures.items()}
         outcome["next"] = END if is_end else self.key_of(after)
         if "reward" not in outcome:
@@ -305,10 +303,8 @@ class _Copies:
                 key = self.key_of(at)
                 known, (again, at) = self.known[key, action], self._step(at, action)
                 if not all(np.array_equal(known[part], again[part]) for part in known):
-                    raise InvalidModel(
-                        f"two states have the key {key!r}: action {action!r} leads one to {_told(known)} and the other "
-                        f"to {_told(again)}; let the key, or the features, tell them apart"
-                    )
+                    told = f"action {action!r} leads one to {_told(known)} and the other to {_told(again)}"
+                    raise InvalidModel(f"two states have the key {key!r}: {told}; let the key tell them apart")
                 if again["next"] is END:
                     break
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Matrix
-from tutelage.environments.merging import merged_ways
+from tutelage.environments.roads import merged_ways
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import AT_GOAL, suggestion
 from tutelage.outcomes import InvalidModel
@@ -46,9 +46,7 @@ class _Choice(NamedTuple):
         assert self.attributes is not None
         if name not in self.attributes:
             near = suggestion(name, list(self.attributes)) if self.attributes else "it has none"
-            raise InvalidModel(
-                f"{self.edge} has no attribute {name!r}; add it to the edge, or leave {name!r} out; {near}"
-            )
+            raise InvalidModel(f"{self.edge} has no attribute {name!r}; add it, or leave it out; {near}")
         return finite_number(self.attributes[name], f"{name!r} of {self.edge}")
 
     def classes(self, attribute: str) -> tuple[Hashable, ...]:
@@ -164,10 +162,8 @@ def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float, du
     number = {node: state for state, node in enumerate(graph.nodes)}
     dead = [choice.node for choice in choices if choice.attributes is None and not choice.is_goal]
     if discount == 1 and dead:
-        raise InvalidModel(
-            f"node {dead[0]!r} has no edge and is no goal: with discount 1 a journey would end there for nothing; make "
-            "it a goal, leave it out, or give a discount below 1"
-        )
+        told = f"node {dead[0]!r} has no edge and is no goal: with discount 1 a journey would end there for nothing"
+        raise InvalidModel(f"{told}; make it a goal, leave it out, or give a discount below 1")
     # A stay takes one unit of time.
     times = [1.0 if duration is None or choice.attributes is None else choice.number(duration) for choice in choices]
     for time, choice in zip(times, choices, strict=True):

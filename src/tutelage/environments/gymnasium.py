@@ -209,10 +209,10 @@ def transition_table(env: Any) -> Table:
     inner = getattr(env, "unwrapped", env)
     table = getattr(inner, "P", None)
     if not isinstance(table, Mapping | Sequence) or isinstance(table, str) or not len(table):
-        raise InvalidModel(
-            f"{type(inner).__name__} has no table P of its transitions (state -> action -> outcomes), as FrozenLake, "
-            "CliffWalking and Taxi have; use MDP.from_arrays or MDP.from_choices with its transitions instead"
+        has_none = (
+            f"{type(inner).__name__} has no table P of its transitions, as FrozenLake, CliffWalking and Taxi have"
         )
+        raise InvalidModel(f"{has_none}; use MDP.from_arrays or MDP.from_choices with its transitions")
     states = _entries(table, "P")
     if [state for state, _ in states] != list(range(len(states))):
         raise InvalidModel(f"the states of P must be numbered from 0 to {len(states) - 1} without a gap")
@@ -278,9 +278,9 @@ def record_demonstrations(
     counts = [len(actions) for actions in table]
     # The states and actions of an MDP that was not made of this environment would have other meanings.
     if mdp.choices_per_state.tolist() != [*counts, max(counts)]:
-        needed = f"{len(table) + 1} states with {sum(counts) + max(counts)} choices of this environment's table"
+        found = f"the MDP has {mdp.n_states} states and {mdp.n_choices} choices"
         raise InvalidModel(
-            f"the MDP has {mdp.n_states} states and {mdp.n_choices} choices; from_gymnasium makes {needed}"
+            f"{found}; from_gymnasium makes {len(table) + 1} states with {sum(counts) + max(counts)} choices"
         )
     checked = check_policy(mdp, policy)
     episodes = [_record(env, table, mdp, checked, source, limit) for _ in range(count)]

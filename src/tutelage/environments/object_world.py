@@ -133,9 +133,8 @@ class ObjectWorld(Readable):
         rows, columns = np.divmod(cells, self.size)
         far = np.flatnonzero(np.abs(np.diff(rows)) + np.abs(np.diff(columns)) > 1)
         if len(far):
-            raise InvalidModel(
-                f"no single move leads from cell {cells[far[0]]} to cell {cells[far[0] + 1]}; add the cells between"
-            )
+            before, after = cells[far[0] : far[0] + 2]
+            raise InvalidModel(f"no single move leads from cell {before} to cell {after}; add the cells between")
         stays = np.ones(self.terminal)
         stays[[cell for held in self.objects.values() for cell in held]] -= self.end_probability
         later = self.discount * stays[cells]
@@ -159,10 +158,8 @@ class ObjectWorld(Readable):
         world = cls(**_json_fields(text))
         placed = (world.start, world.objects, world.distractors)
         if world.generator != "hand" and placed != _placement(world.size, world.seed, world.generator):
-            raise InvalidModel(
-                f"this is not the world that the generator {world.generator!r} makes of seed {world.seed}; "
-                "remove the generator and the seed of a world that was changed by hand"
-            )
+            told = f"this is not the world that the generator {world.generator!r} makes of seed {world.seed}"
+            raise InvalidModel(f"{told}; remove both from a world that was changed by hand")
         return world
 
 

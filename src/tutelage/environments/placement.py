@@ -100,10 +100,8 @@ def _draw_objects(source: Source, cells: NDArray[np.int64], outside: str) -> dic
     """Two cells for each type; draw i has type i mod 3."""
     n_objects = 2 * len(OBJECT_TYPES)
     if len(cells) < n_objects:
-        raise InvalidModel(
-            f"size is too small: {len(cells)} cells lie outside {outside}, and {n_objects} objects need one each; "
-            "give a larger size"
-        )
+        told = f"size is too small: {len(cells)} cells lie outside {outside}"
+        raise InvalidModel(f"{told}, and {n_objects} objects need one each; give a larger size")
     drawn = tuple(source.choice(cells, size=n_objects, replace=False).tolist())
     return {kind: drawn[i :: len(OBJECT_TYPES)] for i, kind in enumerate(OBJECT_TYPES)}
 
@@ -115,10 +113,8 @@ def _draw_beside(source: Source, pairs: Sequence[tuple[int, int]], size: int, ta
         ring = np.setdiff1d(cells_within([cell], distance, size), cells_within([cell], distance - 1, size))
         candidates = np.setdiff1d(ring, [*taken, *drawn])
         if not len(candidates):
-            raise InvalidModel(
-                f"no free cell at distance {distance} from cell {cell} is left for a distractor; "
-                "try another seed or a larger size"
-            )
+            told = f"no free cell at distance {distance} from cell {cell} is left for a distractor"
+            raise InvalidModel(f"{told}; try another seed or a larger size")
         drawn.append(int(source.choice(candidates)))
     return drawn
 

@@ -23,7 +23,7 @@ from tutelage.experiments.settings import LEARNERS, LearnerSetting, Task, Teache
 from tutelage.experiments.tables import LEGEND, Cell, Entry, Grid, Rows, column_label
 from tutelage.experiments.worlds import WorldName
 from tutelage.outcomes import Unavailable
-from tutelage.pictures.files import save_picture
+from tutelage.pictures.domains import save_picture
 from tutelage.pictures.plots import Curve, Panel
 
 

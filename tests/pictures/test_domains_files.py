@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tutelage.environments.object_world import object_world
-from tutelage.pictures.files import as_svg, save_picture
+from tutelage.pictures.domains import as_svg, save_picture
 from tutelage.pictures.plots import Curve, Panel, draw_curves
 from tutelage.pictures.world import draw_world, reward_scale
 
