@@ -15,39 +15,37 @@ mu_c[j] where the preference is paid for, above it where not. Where mu_c is not 
 
 import math
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 
-from tutelage.arrays import Vector, freeze
+from tutelage.arrays import Matrix, Vector
 from tutelage.convex.blocks import SURFACE
 from tutelage.inference.fit_search import fits_near
-from tutelage.inference.misfit import WEIGHT, Evidence, Fit, FitProblem, Parameters
-from tutelage.inference.version_space import VersionSpace
+from tutelage.inference.misfit import WEIGHT, Evidence, Fit, FitProblem
 
 # The 97.5 % quantile of the normal distribution, and the sum of squares that counts as a misfit: 6 standard deviations.
 QUANTILE, MOST_DEVIATIONS = 1.959963985, 6.0
 
 
-def optimistic_parameters(fit: Fit) -> Parameters:
+def optimistic_theta(fit: Fit) -> Vector:
     """The learner that gives the answers of a fit, with the least C_c and the largest allowances.
 
     Where no answer pays C_c in full, C_c is as small as the largest payment. A preference that every answer pays in
     full has its allowance just where the first answer exceeds it. Neither changes an optimality condition.
     """
-    penalty, violation, allowance = fit.parameters
-    largest = float(fit.paid.max(initial=0.0))
-    is_full = (fit.paid >= (1 - SURFACE) * violation).all(axis=0)
+    theta, largest = fit.theta.copy(), float(fit.paid.max(initial=0.0))
+    is_full = (fit.paid >= (1 - SURFACE) * theta[1]).all(axis=0)
     least = fit.answers[:, fit.answers.shape[1] - fit.paid.shape[1] :].min(axis=0)
-    enough = min(violation, largest) if largest > 0 else violation
-    return Parameters(penalty, enough, freeze(np.where(is_full, least, allowance)))
+    theta[2:] = np.where(is_full, least, theta[2:])
+    theta[1] = min(theta[1], largest) if largest > 0 else theta[1]
+    return theta
 
 
-def rivals_of(fit: Fit, others: Sequence[Fit]) -> tuple[Parameters, ...]:
-    """Learners that explain the answers too: the most optimistic one of each fit, and the other fits."""
-    known = [fit.parameters]
-    for rival in (*map(optimistic_parameters, (fit, *others)), *(other.parameters for other in others)):
-        if not any(rival.equals(other) for other in known):
+def rivals_of(fit: Fit, others: Sequence[Fit]) -> tuple[Vector, ...]:
+    """theta of learners that explain the answers too: the most optimistic one of each fit, and the other fits."""
+    known = [fit.theta]
+    for rival in (*map(optimistic_theta, (fit, *others)), *(other.theta for other in others)):
+        if not any(np.array_equal(rival, other) for other in known):
             known.append(rival)
     return tuple(known[1:])
 
@@ -74,32 +72,28 @@ def is_likely(fit: Fit, best: Fit, evidence: Evidence) -> bool:
     return fit.cost - best.cost <= QUANTILE**2 / 2
 
 
-def fitted_space(evidence: Evidence, fits: Sequence[Fit], accuracy: float) -> VersionSpace:
-    """The interval of each parameter: the hull of those of all fits that the answers do not reject."""
+def fitted_space(evidence: Evidence, fits: Sequence[Fit], accuracy: float) -> Matrix:
+    """(2, 2 + d_c), the interval of each parameter: the hull of those of all fits that the answers do not reject."""
     tried = (*fits, *_alternatives(evidence, fits[0]))
     best = min(tried, key=lambda fit: fit.cost)
     ends = [_interval(evidence, fit, accuracy) for fit in tried if is_likely(fit, best, evidence)]
-    low, high = np.min([end[0] for end in ends], axis=0), np.max([end[1] for end in ends], axis=0)
-    return VersionSpace(np.array([low[0], high[0]]), np.array([low[1], high[1]]), low[2:], high[2:])
+    return np.array([np.min([end[0] for end in ends], axis=0), np.max([end[1] for end in ends], axis=0)])
 
 
 def _alternatives(evidence: Evidence, fit: Fit) -> tuple[Fit, ...]:
     """Fits near another one in which one preference is paid for in full, absent, or kept to its allowance."""
-    kept, n = fit.answers[:, evidence.domain.n_reward :].min(axis=0), evidence.domain.n_preference
-    penalty, violation, allowance = fit.parameters
-    near = list[Parameters]()
-    for j, (other, factor) in product(range(n), ((0.0, 1.0), (np.inf, 1.0), (None, 2.0))):
-        allowed = kept[j] if other is None else other
-        if allowance[j] != allowed:
-            changed = np.where(np.arange(n) == j, allowed, allowance)
-            near.append(Parameters(penalty, factor * violation, changed))
+    near = list[Vector]()
+    for j, kept in enumerate(fit.answers[:, evidence.domain.n_reward :].min(axis=0), start=2):
+        for allowed, factor in ((0.0, 1.0), (np.inf, 1.0), (kept, 2.0)):
+            if fit.theta[j] != allowed:
+                near.append(fit.theta.copy())
+                near[-1][j], near[-1][1] = allowed, factor * fit.theta[1]
     return fits_near(evidence, *near)
 
 
 def _interval(evidence: Evidence, fit: Fit, accuracy: float) -> tuple[Vector, Vector]:
     """Both ends of each parameter (2 + d_c,) around one fit."""
-    theta = np.concatenate([fit.parameters[:2], fit.parameters.violation_allowance])
-    error = _errors(evidence, fit, accuracy)
+    theta, error = fit.theta, _errors(evidence, fit, accuracy)
     is_open = ~np.isfinite(error)
     error = np.where(is_open, 0.0, error)
     low, high = np.maximum(theta - error, 0.0), theta + error
@@ -115,7 +109,7 @@ def _interval(evidence: Evidence, fit: Fit, accuracy: float) -> tuple[Vector, Ve
 def _errors(evidence: Evidence, fit: Fit, accuracy: float) -> Vector:
     """(2 + d_c,), half the width of each interval; infinite where the answers do not determine the parameter."""
     is_sampled = evidence.is_sampled
-    unit = np.concatenate([fit.parameters[:2], evidence.scales.unit[evidence.domain.n_reward :]])
+    unit = np.concatenate([fit.theta[:2], evidence.scales.unit[evidence.domain.n_reward :]])
     columns, sizes, rows = np.linalg.svd(fit.jacobian * unit, full_matrices=False)
     kept = sizes > (1e-3 if is_sampled else 1e-6)
     is_determined = np.linalg.norm(rows[kept], axis=0) >= math.sqrt(1 - 1e-6)
@@ -126,8 +120,7 @@ def _errors(evidence: Evidence, fit: Fit, accuracy: float) -> Vector:
     else:
         exactness = max(accuracy, WEIGHT.fitted, math.sqrt(2 * fit.cost)) * math.sqrt(len(fit.jacobian))
         error = exactness * np.abs(inverse).sum(axis=0)
-    is_finite = np.isfinite([1, 1, *fit.parameters.violation_allowance])
-    return np.where(is_determined & is_finite, unit * error, np.inf)
+    return np.where(is_determined & np.isfinite(fit.theta), unit * error, np.inf)
 
 
 def _one_sided(evidence: Evidence, fit: Fit, j: int) -> tuple[float, float]:
@@ -135,6 +128,6 @@ def _one_sided(evidence: Evidence, fit: Fit, j: int) -> tuple[float, float]:
     problem, k, paid = FitProblem.of(evidence), evidence.domain.n_reward + j, fit.paid[:, j]
     variance = np.linalg.inv(problem.weight.transpose(0, 2, 1) @ problem.weight)[:, k, k]
     margin, seen = QUANTILE * np.sqrt(variance) + np.array(evidence.bias)[:, k], problem.target[:, k]
-    high = np.where(paid > 0.5 * fit.parameters.violation_penalty, seen + margin, np.inf).min()
+    high = np.where(paid > 0.5 * fit.theta[1], seen + margin, np.inf).min()
     low = np.where(paid == 0, seen - margin, 0.0).max(initial=0.0)
     return (float(low), float(high)) if low <= high else (0.0, math.inf)

@@ -27,7 +27,7 @@ from tutelage.bellman.soft_expectations import SoftExpansions, combined_features
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers
-from tutelage.inference.misfit import LARGEST, PATH, SMALLEST, TYPICAL, Evidence, Fit, FitProblem, Parameters, Search
+from tutelage.inference.misfit import LARGEST, PATH, SMALLEST, TYPICAL, Evidence, Fit, FitProblem, Search
 from tutelage.outcomes import NotConverged, TutelageError
 
 UNLIMITED = 10**9
@@ -173,7 +173,7 @@ def _paths(problem: FitProblem, last: Search | None, budget: watch.Budget) -> li
         first = [Path(start, PATH.smoothing[-1:], near) for start, near in guesses(problem)]
     if last is None:
         return [*first, *others]
-    start = problem.inside(problem.described(last).parameters)
+    start = problem.inside(problem.described(last).theta)
     others = [Path(start, PATH.smoothing), *others]
     # A round has steps for one kind of path beside that from the last fit, so the kinds take turns. Samples are
     # explained by many learners, and the first kind finds the simpler ones.
@@ -196,12 +196,12 @@ def _closest(ends: Sequence[Search]) -> Search:
     return min(ends, key=lambda end: end.value)
 
 
-def fits_near(evidence: Evidence, *near: Parameters) -> tuple[Fit, ...]:
+def fits_near(evidence: Evidence, *near: Vector) -> tuple[Fit, ...]:
     """The different fits near some parameters, the closest first; none where they cannot be computed."""
     problem, fits = FitProblem.of(evidence), list[Fit]()
-    for parameters in near:
+    for theta in near:
         with suppress(TutelageError):
-            fits.append(problem.described(problem.search(problem.inside(parameters), PATH.smoothing[-1:])))
+            fits.append(problem.described(problem.search(problem.inside(theta), PATH.smoothing[-1:])))
     return _distinct(problem, fits)
 
 
@@ -269,8 +269,7 @@ def _distinct(problem: FitProblem, fits: Sequence[Fit]) -> tuple[Fit, ...]:
     """The different fits, the closest first."""
     distinct, points = list[Fit](), list[Vector]()
     for fit in sorted(fits, key=lambda fit: fit.cost):
-        penalty, violation, allowance = fit.parameters
-        point = np.concatenate([np.log([penalty, violation]), allowance / problem.unit[2:]])
+        point = np.append(np.log(fit.theta[:2]), fit.theta[2:] / problem.unit[2:])
         if not any(np.isclose(point, other, rtol=0, atol=START.apart).all() for other in points):
             distinct.append(fit)
             points.append(point)

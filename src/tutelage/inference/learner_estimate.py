@@ -19,9 +19,9 @@ from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze, whole_numbe
 from tutelage.inference.answering import answers_of
 from tutelage.inference.fit_intervals import fitted_space, is_likely, misfit_of, rivals_of
 from tutelage.inference.fit_search import THOROUGH, Effort, Searches, fits_near, fits_of, more_searches, search_fits
-from tutelage.inference.misfit import Evidence, FitProblem, Parameters
+from tutelage.inference.misfit import Evidence, FitProblem
 from tutelage.inference.recovery import Answer, Scales, feature_scales, recover
-from tutelage.inference.version_space import Contradiction, Explained, VersionSpace, narrowed
+from tutelage.inference.version_space import Contradiction, Explained, everything, narrowed
 from tutelage.learners.entropy import SoftLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, NotConverged
@@ -52,40 +52,40 @@ class Interval(NamedTuple):
 class LearnerEstimate(Readable):
     """What the answers say about a learner, if it is that of Sec. 3.2.
 
-    space: the intervals of its parameters, as arrays. residual: the largest misfit of an answer, relative to the range
-    of the feature. contradiction: why no soft learner gives these answers, or empty; then the intervals say nothing.
-    plausible: the parameters of `learner()`. explains: whether `learner()` gives the answers seen: within 1e-6 of the
-    range of each feature where they are exact, or within two standard deviations of the sum of squared sampling errors.
-    answers, explained: what each exact answer determines. rivals: the parameters of other learners that explain the
-    answers, where the answers were fitted. searches: those for fits, to be continued.
+    space: (2, 2 + d_c), both ends of (C_r, C_c, delta). residual: the largest misfit of an answer, relative to the
+    range of the feature. contradiction: why no soft learner gives these answers, or empty; then the intervals say
+    nothing. plausible: (2 + d_c,), those of `learner()`. explains: whether `learner()` gives the answers seen: within
+    1e-6 of the range of each feature where they are exact, or within two standard deviations of the sum of squared
+    sampling errors. answers, explained: what each exact answer determines. rivals: the parameters of other learners
+    that explain the answers, where the answers were fitted. searches: those for fits, to be continued.
     """
 
     domain: Domain
-    space: VersionSpace
+    space: Matrix
     residual: float
     contradiction: str
-    plausible: Parameters
+    plausible: Vector
     explains: bool
     scales: Scales = field(repr=False)
     answers: tuple[Answer, ...] = field(default=(), repr=False)
     explained: tuple[Explained, ...] = field(default=(), repr=False)
-    rivals: tuple[Parameters, ...] = field(default=(), repr=False)
+    rivals: tuple[Vector, ...] = field(default=(), repr=False)
     searches: Searches | None = field(default=None, repr=False)
 
     @property
     def mismatch_penalty(self) -> Interval:
         """That of C_r."""
-        return Interval(*map(float, self.space.penalty))
+        return Interval(*self.space[:, 0].tolist())
 
     @property
     def violation_penalty(self) -> Interval:
         """That of C_c."""
-        return Interval(*map(float, self.space.violation))
+        return Interval(*self.space[:, 1].tolist())
 
     @property
     def violation_allowance(self) -> tuple[Interval, ...]:
         """That of delta_j, for each preference feature."""
-        return tuple(map(Interval, self.space.low.tolist(), self.space.high.tolist()))
+        return tuple(Interval(*ends) for ends in self.space[:, 2:].T.tolist())
 
     @property
     def preferences(self) -> tuple[Verdict, ...]:
@@ -93,9 +93,9 @@ class LearnerEstimate(Readable):
 
         A preference that cannot matter, because delta_j exceeds what any policy does, is not there.
         """
-        d_r, scales = self.domain.n_reward, self.scales
+        (low, high), d_r, scales = self.space[:, 2:], self.domain.n_reward, self.scales
         most, is_flat = (scales.high - 10 * scales.slack)[d_r:], scales.is_constant[d_r:]
-        said = np.where(self.space.high < most, "there", np.where(self.space.low >= most, "not there", "open"))
+        said = np.where(high < most, "there", np.where(low >= most, "not there", "open"))
         return tuple(np.where(is_flat, "open", said).tolist())
 
     @property
@@ -119,11 +119,9 @@ class LearnerEstimate(Readable):
         """The most plausible learner."""
         return self.learner_of(self.plausible)
 
-    def learner_of(self, parameters: Parameters) -> SoftLearner:
-        """The learner of some parameters. A preference without limit gets an allowance that no policy reaches."""
-        penalty, violation, delta = parameters
-        most = self.scales.high[self.domain.n_reward :]
-        allowance = np.where(np.isinf(delta), 2 * np.abs(most) + 1, delta)
+    def learner_of(self, theta: Vector) -> SoftLearner:
+        """The learner of some parameters."""
+        penalty, violation, *allowance = _finite(theta, self.scales).tolist()
         return SoftLearner(
             self.domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=allowance
         )
@@ -218,15 +216,15 @@ def _exact(evidence: Evidence, rounds: Sequence[Round], accuracy: float) -> Lear
     try:
         for number, taught in enumerate(rounds, start=1):
             answers.append(_recovered(domain, scales, taught, number, accuracy))
-        space, explained = narrowed(answers, scales)
+        space, explained = narrowed(answers, scales, everything(domain.n_preference))
         plausible, misfit = _most_plausible(domain, scales, answers, space, explained)
         if misfit > REPRODUCED:
             for closer in fits_near(evidence, plausible):
-                again = _misfit(domain, scales, answers, closer.parameters)
-                plausible, misfit = (closer.parameters, again) if again < misfit else (plausible, misfit)
+                again = _misfit(domain, scales, answers, closer.theta)
+                plausible, misfit = (closer.theta, again) if again < misfit else (plausible, misfit)
     except Contradiction as failure:
-        space, explained, contradiction = VersionSpace.everything(domain.n_preference), [], str(failure)
-        plausible, misfit = fits_of(evidence, search_fits(evidence, THOROUGH))[0].parameters, math.inf
+        space, explained, contradiction = everything(domain.n_preference), [], str(failure)
+        plausible, misfit = fits_of(evidence, search_fits(evidence, THOROUGH))[0].theta, math.inf
     residual = max((answer.residual for answer in answers), default=math.inf)
     known = (scales, tuple(answers), tuple(explained))
     return LearnerEstimate(domain, space, residual, contradiction, plausible, misfit <= REPRODUCED, *known)
@@ -236,12 +234,12 @@ def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_inte
     """The estimate by least squares."""
     domain, scales, (best, *others) = evidence.domain, evidence.scales, fits_of(evidence, searches)
     misfit = float((np.abs(best.answers - np.array(evidence.seen)) / scales.unit)[:, : evidence.n_seen].max())
-    contradiction, space = misfit_of(best, evidence), VersionSpace.everything(domain.n_preference)
+    contradiction, space = misfit_of(best, evidence), everything(domain.n_preference)
     if has_intervals and not contradiction:
         space = fitted_space(evidence, (best, *others), accuracy)
     rivals = rivals_of(best, [fit for fit in others if is_likely(fit, best, evidence)])
     is_near = best.cost <= FitProblem.of(evidence).goal.good if evidence.is_sampled else misfit <= REPRODUCED
-    known = (domain, space, misfit, contradiction, best.parameters, contradiction == "" and is_near, scales)
+    known = (domain, space, misfit, contradiction, best.theta, contradiction == "" and is_near, scales)
     return LearnerEstimate(*known, rivals=rivals, searches=searches)
 
 
@@ -269,19 +267,20 @@ def _recovered_once(domain: Domain, scales: Scales, shown: bytes, seen: bytes, a
 
 
 def _most_plausible(
-    domain: Domain, scales: Scales, answers: Sequence[Answer], space: VersionSpace, explained: Sequence[Explained]
-) -> tuple[Parameters, float]:
+    domain: Domain, scales: Scales, answers: Sequence[Answer], space: Matrix, explained: Sequence[Explained]
+) -> tuple[Vector, float]:
     """The simplest learner of the space that gives the answers, and the largest misfit, relative to the range.
 
     Every choice narrows the others: first C_r, then C_c, then the allowances. An answer checks the result.
     """
-    low, high = (float(end) for end in space.penalty)
+    low, high = space[:, 0].tolist()
     doubled = max(2 * low, 10 / float(scales.unit[: domain.n_reward].min()))
     penalty = max((low + high) / 2 if math.isfinite(high) else doubled, 1e-9 * doubled)
     try:
-        smaller, within = narrowed(answers, scales, replace(space, penalty=np.array([penalty, penalty])))
+        is_first, is_second = np.arange(space.shape[1]) == np.array([[0], [1]])
+        smaller, within = narrowed(answers, scales, np.where(is_first, penalty, space))
         violation = _violation(smaller, within, scales)
-        smaller, within = narrowed(answers, scales, replace(smaller, violation=np.array([violation, violation])))
+        smaller, within = narrowed(answers, scales, np.where(is_second, violation, smaller))
     except Contradiction:
         # Within rounding of an end of the interval.
         smaller, within, violation = space, list(explained), _violation(space, explained, scales)
@@ -290,29 +289,32 @@ def _most_plausible(
     paid, done = (np.array(rows) for rows in zip(*((one.least, one.answer.seen[d_r:]) for one in within), strict=True))
     needed = paid > 1e-6 * violation + 1e-9 / scales.unit[d_r:]
     allowance = np.where(needed, done, np.inf).min(axis=0, initial=np.inf)
-    allowance = np.clip(allowance, smaller.low, np.where(np.isfinite(allowance), smaller.high, np.inf))
+    allowance = np.clip(allowance, smaller[0, 2:], np.where(np.isfinite(allowance), smaller[1, 2:], np.inf))
     # An allowance that no policy exceeds is no preference.
     delta = np.where(allowance >= scales.high[d_r:], np.inf, np.maximum(allowance, 0.0))
-    plausible = Parameters(penalty, violation, freeze(np.asarray(delta)))
+    plausible = freeze(np.concatenate([[penalty, violation], delta]))
     return plausible, _misfit(domain, scales, answers, plausible)
 
 
-def _violation(space: VersionSpace, explained: Sequence[Explained], scales: Scales) -> float:
+def _violation(space: Matrix, explained: Sequence[Explained], scales: Scales) -> float:
     """C_c: the least that pays every answer, or where nothing is paid any number."""
     paid = max(float(answer.least.max(initial=0.0)) for answer in explained)
-    return max(paid, float(space.violation[0])) or 1 / float(scales.unit.max())
+    return max(paid, float(space[0, 1])) or 1 / float(scales.unit.max())
 
 
-def _misfit(domain: Domain, scales: Scales, answers: Sequence[Answer], parameters: Parameters) -> float:
+def _misfit(domain: Domain, scales: Scales, answers: Sequence[Answer], theta: Vector) -> float:
     """How far the answers of a learner are from those seen, at most, relative to the range of each feature."""
-    penalty, violation, delta = parameters
-    most = 2 * np.abs(scales.high[domain.n_reward :]) + 1
-    theta = np.concatenate([[penalty, violation], np.where(np.isinf(delta), most, delta)])
     try:
-        given = answers_of(domain, theta, np.array([answer.shown for answer in answers]), 0.0, None)
+        given = answers_of(domain, _finite(theta, scales), np.array([answer.shown for answer in answers]), 0.0, None)
     except NotConverged:
         return math.inf
     return float((np.abs(given.expectation - np.array([answer.seen for answer in answers])) / scales.unit).max())
+
+
+def _finite(theta: Vector, scales: Scales) -> Vector:
+    """theta, where a preference without limit has an allowance that no policy reaches."""
+    most = np.append([np.inf, np.inf], 2 * np.abs(scales.high[len(scales.high) - len(theta) + 2 :]) + 1)
+    return np.where(np.isinf(theta), most, theta)
 
 
 def _shown(interval: Interval) -> str:

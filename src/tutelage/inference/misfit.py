@@ -92,25 +92,14 @@ class Evidence:
         return replace(self, shown=self.shown[:-1], seen=self.seen[:-1], bias=self.bias[:-1])
 
 
-class Parameters(NamedTuple):
-    """C_r, C_c and delta (d_c,); an infinite delta is a preference that the learner does not have."""
-
-    mismatch_penalty: float
-    violation_penalty: float
-    violation_allowance: Vector
-
-    def equals(self, other: "Parameters") -> bool:
-        return self[:2] == other[:2] and np.array_equal(self.violation_allowance, other.violation_allowance)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """parameters: theta; an infinite allowance is a preference that no answer needs. cost: 1/2 |r|^2, of the misfits r
+    """theta: (2 + d_c,); an infinite allowance is a preference that no answer needs. cost: 1/2 |r|^2, of the misfits r
     beyond what the bias of samples allows. jacobian: (M, 2 + d_c), dr / d theta. answers: (n, d), mu of the fitted
     learner. paid: (n, d_c), its multipliers. at_limit: whether C_r or C_c is the least or the largest searched.
     """
 
-    parameters: Parameters
+    theta: Vector
     cost: float
     jacobian: Matrix
     answers: Matrix
@@ -201,10 +190,8 @@ class FitProblem:
         longest, (lower, upper) = np.concatenate([0.6 * u[:2], np.full(len(u) - 2, 0.25)]), self.limits
         return np.maximum(lower, u - longest), np.minimum(upper, u + longest)
 
-    def inside(self, parameters: Parameters) -> Vector:
+    def inside(self, theta: Vector) -> Vector:
         """u of some parameters, moved into the limits."""
-        penalty, violation, allowance = parameters
-        theta = np.concatenate([[penalty, violation], np.minimum(allowance, self.most)])
         return np.asarray(np.clip(theta / self.unit, *self.limits))
 
     def search(self, start: Vector, smoothing: tuple[float, ...], near: Answers | None = None) -> Search:
@@ -254,11 +241,12 @@ class FitProblem:
         is_absent, is_full = (share <= SURFACE).all(axis=0), (share >= 1 - SURFACE).all(axis=0)
         theta[2:] = np.where(is_absent, np.inf, np.where(is_full, 0.5 * done[:, d_r:].min(axis=0), theta[2:]))
         jacobian[:, 2:][:, is_absent | is_full] = 0.0
-        parameters = Parameters(float(theta[0]), float(theta[1]), freeze(theta[2:]))
         # A fit of the earlier answers has fewer.
         beyond = np.maximum(np.abs(self.misfits(done)) - self.allowed[: len(done)], 0.0)
         at_limit = (end.answer.x[:2] <= SMALLEST) | (end.answer.x[:2] >= LARGEST)
-        return Fit(parameters, 0.5 * float((beyond**2).sum()), jacobian, done, answers.paid, tuple(at_limit.tolist()))
+        return Fit(
+            freeze(theta), 0.5 * float((beyond**2).sum()), jacobian, done, answers.paid, tuple(at_limit.tolist())
+        )
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,7 @@ delta), and statements about theta into further rows of the polytope:
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,25 +33,12 @@ class Contradiction(TutelageError):
     """No soft learner gives these answers; the message says why."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class VersionSpace:
-    """The box of theta. penalty: (2,), C_r. violation: (2,), C_c. low, high: (d_c,), delta; high is infinite where the
-    preference may be absent.
+def everything(n_preference: int) -> Matrix:
+    """(2, 2 + d_c), the version space before any answer: both ends of theta.
+
+    The high end of delta_j is infinite where the preference may be absent.
     """
-
-    penalty: Vector
-    violation: Vector
-    low: Vector
-    high: Vector
-
-    @classmethod
-    def everything(cls, n_preference: int) -> "VersionSpace":
-        whole = np.array([0.0, np.inf])
-        return cls(whole, whole, np.zeros(n_preference), np.full(n_preference, np.inf))
-
-    def is_close(self, other: "VersionSpace") -> bool:
-        mine, theirs = (np.concatenate([s.penalty, s.violation, s.low, s.high]) for s in (self, other))
-        return bool(np.allclose(mine, theirs, rtol=1e-9, atol=0.0))
+    return np.repeat([[0.0], [np.inf]], 2 + n_preference, axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,15 +51,9 @@ class Explained:
     least: Vector
 
 
-def narrowed(
-    answers: Sequence[Answer], scales: Scales, within: VersionSpace | None = None
-) -> tuple[VersionSpace, list[Explained]]:
-    """The version space of the answers, and each answer within it. Raises `Contradiction` where it is empty.
-
-    within: a space that is known to hold.
-    """
-    n = len(answers[0].seen) - len(answers[0].shown)
-    space, explained = within or VersionSpace.everything(n), list[Explained]()
+def narrowed(answers: Sequence[Answer], scales: Scales, within: Matrix) -> tuple[Matrix, list[Explained]]:
+    """The version space of the answers within another, and each answer in it; `Contradiction` where it is empty."""
+    space, explained = within, list[Explained]()
     for _ in range(MAX_PASSES):
         before, explained = space, []
         for number, answer in enumerate(answers, start=1):
@@ -84,30 +65,29 @@ def narrowed(
                     "given the other rounds"
                 ) from None
             explained.append(one)
-        if space.is_close(before):
+        if np.allclose(space, before, rtol=1e-9, atol=0.0):
             break
     return space, explained
 
 
-def _narrowed_by(space: VersionSpace, answer: Answer, scales: Scales) -> tuple[VersionSpace, Explained]:
+def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix, Explained]:
     """The space within what one answer allows."""
     program, done = _Polytope.of(space, answer, scales), answer.seen[len(answer.shown) :]
     slack, n = scales.slack[len(answer.shown) :] + answer.blur, len(answer.point)
-    penalty, violation = program.range_of(n), program.range_of(n + 1)
+    least, most = np.array([program.range_of(n), program.range_of(n + 1)]).T
+    least, most = np.maximum(least, space[0, :2]), np.minimum(most, space[1, :2])
     known = answer.known_ranges(PROGRAM_ACCURACY)
     each = [program.range_of(k) if known[k] is None else known[k] for k in range(n - len(done), n)]
     ranges = np.array(each).reshape(-1, 2)
-    # At the least C_c that the answers allow, where the space is bounded by it.
-    violation = np.array([max(violation[0], space.violation[0]), min(violation[1], space.violation[1])])
     fuzz = PROGRAM_ACCURACY / scales.unit[len(answer.shown) :] + PROGRAM_ACCURACY * ranges[:, 0]
     is_paid = ranges[:, 0] > 10 * fuzz
-    is_below = ranges[:, 1] < violation[0] - 10 * fuzz
-    high = np.where(is_paid, np.minimum(space.high, done + slack), space.high)
-    low = np.where(is_below, np.maximum(space.low, done - slack), space.low)
-    if (low > high).any() or violation[0] > violation[1] * (1 + PROGRAM_ACCURACY):
+    # At the least C_c that the answers allow, where the space is bounded by it.
+    is_below = ranges[:, 1] < least[1] - 10 * fuzz
+    low = np.where(is_below, np.maximum(space[0, 2:], done - slack), space[0, 2:])
+    high = np.where(is_paid, np.minimum(space[1, 2:], done + slack), space[1, 2:])
+    if (low > high).any() or least[1] > most[1] * (1 + PROGRAM_ACCURACY):
         raise InfeasibleProgram("no delta or C_c is left")
-    kept = np.array([max(penalty[0], space.penalty[0]), min(penalty[1], space.penalty[1])])
-    smaller = replace(space, penalty=freeze(kept), violation=freeze(violation), low=freeze(low), high=freeze(high))
+    smaller = freeze(np.array([np.append(least, low), np.append(most, high)]))
     return smaller, Explained(answer, ranges[:, 0], ranges[:, 1], program.least_sum())
 
 
@@ -126,7 +106,7 @@ class _Polytope:
     far: float
 
     @classmethod
-    def of(cls, space: VersionSpace, answer: Answer, scales: Scales) -> "_Polytope":
+    def of(cls, space: Matrix, answer: Answer, scales: Scales) -> "_Polytope":
         n, d_c = len(answer.point), len(answer.seen) - len(answer.shown)
         # C_r and C_c in the smallest unit of the features that they limit: in any other, theirs is lost in rounding.
         reward, preference = np.split(scales.unit, [len(answer.shown)])
@@ -138,7 +118,7 @@ class _Polytope:
         centre, wide = answer.directions @ answer.point, np.pad(answer.directions, ((0, 0), (0, 2)))
         margin = answer.error + PROGRAM_ACCURACY / 10
         done, slack = answer.seen[len(answer.shown) :], scales.slack[len(answer.shown) :] + answer.blur
-        is_full, is_absent = done > space.high + slack, done < space.low - slack
+        is_full, is_absent = done > space[1, 2:] + slack, done < space[0, 2:] - slack
         parts: list[tuple[Matrix, Vector]] = [
             (wide, centre + margin),
             (-wide, margin - centre),
@@ -153,13 +133,9 @@ class _Polytope:
             (limits, np.repeat([far, 100 * far], [n, 2])),
             (-limits[free][first:], np.full(n - d_c - first, far)),
         ]
-        for side, ends in (
-            (-1.0, (space.penalty[0], space.violation[0])),
-            (1.0, (space.penalty[1], space.violation[1])),
-        ):
-            end, unit = np.array(ends), scale[n:]
+        for side, end in zip((-1.0, 1.0), space[:, :2], strict=True):
             kept = np.isfinite(end)
-            parts.append((side * eye[n:][kept], (side * end + PROGRAM_ACCURACY * (end + 1 / unit))[kept]))
+            parts.append((side * eye[n:][kept], (side * end + PROGRAM_ACCURACY * (end + 1 / scale[n:]))[kept]))
         rows, bound = (np.concatenate(part) for part in zip(*parts, strict=True))
         lower = np.where(np.isin(np.arange(n + 2), np.arange(first, n - d_c)), -np.inf, 0.0)
         size = np.maximum(np.abs(rows).max(axis=1), 1e-300)

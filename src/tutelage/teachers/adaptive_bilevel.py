@@ -31,7 +31,6 @@ from tutelage.constrained.problem import reward_limits
 from tutelage.inference.answering import answers_of
 from tutelage.inference.fit_search import THOROUGH, Effort, Searches
 from tutelage.inference.learner_estimate import LearnerEstimate, Observed, estimate_from
-from tutelage.inference.misfit import Parameters
 from tutelage.inference.recovery import Scales, count_covariance, feature_scales
 from tutelage.learners.entropy import SoftLearner
 from tutelage.outcomes import InvalidModel, TutelageError
@@ -167,7 +166,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         """After a longer search: the estimate, a plan for the first rival that promises more, and no reason to end."""
         planned_for = estimate.plausible
         estimate = self._estimated(rounds, self._effort, estimate.searches)
-        better = [] if estimate.plausible.equals(planned_for) else [estimate.plausible]
+        better = [] if np.array_equal(estimate.plausible, planned_for) else [estimate.plausible]
         # After this many rounds no lesson is planned for learners that do not explain the answers.
         is_over = estimate.contradiction and len(rounds) >= self.domain.n_preference + 3
         for rival in (*better, *(() if is_over else estimate.rivals)):
@@ -222,11 +221,9 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             tolerance=self.stop_tolerance * self.span,
         )
 
-    def _planned(
-        self, rounds: Sequence[Round], estimate: LearnerEstimate, parameters: Parameters
-    ) -> tuple[BilevelPlan, str]:
+    def _planned(self, rounds: Sequence[Round], estimate: LearnerEstimate, theta: Vector) -> tuple[BilevelPlan, str]:
         """The plan for a learner, and why it is not worth a round, or an empty string."""
-        learner = estimate.learner_of(parameters)
+        learner = estimate.learner_of(theta)
         plan = self._plan_for(learner)
         return plan, self._reason_to_end(rounds, plan, self._rewards(rounds, estimate, learner), estimate)
 

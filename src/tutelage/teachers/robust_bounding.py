@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.inference.version_space import Explained, VersionSpace
+from tutelage.inference.version_space import Explained
 from tutelage.learners.dual import Reduction, Settled
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.model.mdp import Domain
@@ -60,9 +60,9 @@ class _Point:
 
 @dataclass(slots=True, eq=False)
 class RobustBound:
-    """Bounds over the learners of a version space. delta: (2, d_c), both ends, finite. known: what was computed."""
+    """Bounds over the learners of a version space, (2, 2 + d_c). delta: (2, d_c), its ends, finite. known: at weights."""
 
-    space: VersionSpace
+    space: Matrix
     delta: Matrix
     seen: tuple[Shown, ...]
     reductions: tuple[Reduction, ...]
@@ -70,10 +70,10 @@ class RobustBound:
     known: dict[bytes, tuple[_Point, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, domain: Domain, space: VersionSpace, explained: Sequence[Explained], most: Vector) -> "RobustBound":
+    def of(cls, domain: Domain, space: Matrix, explained: Sequence[Explained], most: Vector) -> "RobustBound":
         """most: (d_c,), the largest mu_c of any policy, which stands for an infinite delta."""
-        delta = np.minimum(np.vstack([space.low, space.high]), np.maximum(most, 0.0))
-        least, highest = map(float, space.violation)
+        delta = np.minimum(space[:, 2:], np.maximum(most, 0.0))
+        least, highest = space[:, 1].tolist()
         ends = delta if np.ptp(delta, axis=0).max(initial=0.0) > 0 else delta[:1]
         reductions = tuple(Reduction(Preference(penalty=least, allowance=end).on(domain)) for end in ends)
         seen = []
@@ -93,7 +93,7 @@ class RobustBound:
                 here = self.last[k] = reduction.settle(weights, near=self.last[k])
                 done, y, value = here.expectation, here.multipliers, here.soft.soft_return
                 entropy = value - float(weights @ done.reward - y @ done.preference)
-                paid = _times(float(self.space.violation[1]), done.preference - self.delta)
+                paid = _times(float(self.space[1, 1]), done.preference - self.delta)
                 points.append(_Point(value, y, Shown(entropy, done.reward, paid)))
             self.known[key] = tuple(points)
         return self.known[key]
@@ -112,7 +112,7 @@ class RobustBound:
             return np.asarray(upper - lower + CELL_ACCURACY * (1 + largest))
 
         # Longer steps than the cell's width lose less of what is unknown about delta.
-        return least_over_steps(float(self.space.penalty[1]) / float(np.abs(weights).max()), achieved, above)[0]
+        return least_over_steps(float(self.space[1, 0]) / float(np.abs(weights).max()), achieved, above)[0]
 
     def _above(self, points: tuple[_Point, ...], shown: Shown) -> float:
         """min over the y known of P0 @ V(a + t w, -y) + sum_j max over the ends of delta_j y_j + what is paid."""
@@ -132,7 +132,7 @@ def robust_bound(
 
     Cells are split until every bound is within `tolerance` of `achieved`, or up to `max_cells`.
     """
-    radius = float(bounds.space.penalty[1])
+    radius = float(bounds.space[1, 0])
     if not (math.isfinite(radius) and weights.any() and len(weights) <= MOST_DIMENSIONS):
         return ceiling
     block = Mismatch(norm=1, penalty=radius).block(bounds.reductions[0].domain)
