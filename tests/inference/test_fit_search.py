@@ -33,7 +33,7 @@ def test_a_limited_search_ends_with_a_learner_s_own_answers(n_steps):
     learner, evidence = seen_in_part(1, 0.9)
     effort, domain = Effort(n_steps=n_steps, n_straight=600), learner.domain
     first = best_fit(evidence, effort)
-    penalty, violation, allowance = first.parameters
+    penalty, violation, *allowance = first.theta
     again = tl.SoftLearner(
         domain,
         mismatch_penalty=penalty,
@@ -48,7 +48,7 @@ def test_a_limited_search_ends_with_a_learner_s_own_answers(n_steps):
         domain.mdp, domain.reward_features, domain.preference_features, domain.reward_names, domain.preference_names
     )
     anew = best_fit(replace(evidence, domain=copy), effort)
-    assert anew.parameters.equals(first.parameters) and anew.cost == first.cost
+    assert np.array_equal(anew.theta, first.theta) and anew.cost == first.cost
 
 
 def test_a_continued_search_adds_paths_and_is_never_worse():

@@ -17,11 +17,19 @@ import numpy as np
 
 from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze, whole_number
 from tutelage.inference.answering import answers_of
-from tutelage.inference.fit_intervals import fitted_space, is_likely, misfit_of, rivals_of
 from tutelage.inference.fit_search import THOROUGH, Effort, Searches, fits_near, fits_of, more_searches, search_fits
 from tutelage.inference.misfit import Evidence, FitProblem
 from tutelage.inference.recovery import Answer, Scales, feature_scales, recover
-from tutelage.inference.version_space import Contradiction, Explained, everything, narrowed
+from tutelage.inference.version_space import (
+    Contradiction,
+    Explained,
+    everything,
+    fitted_space,
+    is_likely,
+    misfit_of,
+    narrowed,
+    rivals_of,
+)
 from tutelage.learners.entropy import SoftLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, NotConverged

@@ -17,52 +17,30 @@ import numpy as np
 from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_finite, floats
 from tutelage.outcomes import InvalidModel, NotConverged
 
+# How far a convex constraint may lie above its tangents at the solution, relative to its largest value, and what that
+# part may cost, in nats; and the rounding of a constraint, relative to its size.
+ABOVE, COST, ROUNDING = 1e-9, 1e-7, 1e-14
+# How far from the solution a moving tangent may touch, relative to the largest expectations.
+AWAY = 1e-5
+# Programs whose tangents move, before tangents are added, and programs in all.
+N_MOVES, N_CUTS = 10, 1000
 # Steps of the differences that give Hessians of constraints, relative to the largest expectations.
 DIFFERENCE_STEP = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class Cutting:
-    """When tangents are close enough, and how many programs they may take.
-
-    above: how far a convex constraint may lie above its tangents at the solution, relative to its largest value. cost:
-    what that part may cost, in nats, and rounding: that of a constraint relative to its size. away: how far from the
-    solution a moving tangent may touch, relative to the largest expectations. n_moves: programs whose tangents move,
-    before tangents are added. n_cuts: programs in all.
-    """
-
-    above: float = 1e-9
-    cost: float = 1e-7
-    rounding: float = 1e-14
-    away: float = 1e-5
-    n_moves: int = 10
-    n_cuts: int = 1000
-
-
-CUTTING = Cutting()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Distance:
-    """norm_2(scale * (mu_c - centre)), (d_c,) each."""
-
-    centre: Vector
-    scale: Vector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConvexConstraint(Readable):
     """A convex function of the preference expectation mu_c (d_c,), with its gradient (d_c,).
 
-    second: its Hessian (d_c, d_c); without one, differences of the gradient are used. distance: the function as a
-    distance, if it is one.
+    second: its Hessian (d_c, d_c); without one, differences of the gradient are used. distance: the centre and the
+    scale (d_c,) of a function that is norm_2(scale * (mu_c - centre)).
     """
 
     name: str
     value: Callable[[Vector], float]
     gradient: Callable[[Vector], Vector]
     second: Callable[[Vector], Matrix] | None = None
-    distance: Distance | None = None
+    distance: tuple[Vector, Vector] | None = None
 
     def slope(self, point: Vector) -> Vector:
         """The gradient at a point (d_c,); a gradient of another shape, or one that is not finite, is refused."""
@@ -90,23 +68,22 @@ class ConvexConstraint(Readable):
 
 def distance_constraint(name: str, centre: ArrayLike, *, scale: ArrayLike = 1.0) -> ConvexConstraint:
     """g(mu_c) = norm_2(scale * (mu_c - centre)): the distance from the expectation that the learner prefers."""
-    middle, stretch = floats(centre, "centre", ndim=1), np.asarray(scale, dtype=np.float64)
-
-    def gradient(point: Vector) -> Vector:
-        offset = stretch * (point - middle)
-        size = float(np.linalg.norm(offset))
-        return stretch * offset / size if size > 0 else np.zeros_like(point)
-
-    def second(point: Vector) -> Matrix:
-        offset = stretch * (point - middle)
-        size, scales = float(np.linalg.norm(offset)), stretch * np.ones_like(point)
-        across = np.eye(len(point)) - np.outer(offset, offset) / size**2 if size > 0 else np.zeros((len(point),) * 2)
-        return scales[:, None] * across * scales / (size or 1.0)
+    middle = floats(centre, "centre", ndim=1)
+    stretch = np.asarray(scale, dtype=np.float64) * np.ones_like(middle)
 
     def value(point: Vector) -> float:
         return float(np.linalg.norm(stretch * (point - middle)))
 
-    return ConvexConstraint(name, value, gradient, second, Distance(middle, stretch * np.ones_like(middle)))
+    def gradient(point: Vector) -> Vector:
+        return np.asarray(stretch**2 * (point - middle) / (value(point) or 1.0))
+
+    def second(point: Vector) -> Matrix:
+        if value(point) == 0:
+            return np.zeros((len(point), len(point)))
+        slope = gradient(point)
+        return np.asarray((np.diag(stretch**2) - np.outer(slope, slope)) / value(point))
+
+    return ConvexConstraint(name, value, gradient, second, (middle, stretch))
 
 
 def quadratic_constraint(name: str, curvature: ArrayLike, slope: ArrayLike) -> ConvexConstraint:

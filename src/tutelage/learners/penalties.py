@@ -26,7 +26,7 @@ from tutelage.arrays import Indices, Matrix, Readable, Vector, floats, freeze
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.constrained.problem import HalfSpaces, or_one, sizes
 from tutelage.convex.blocks import Block
-from tutelage.learners.convex_constraints import CUTTING, ConvexConstraint, Moving
+from tutelage.learners.convex_constraints import ABOVE, AWAY, COST, N_CUTS, N_MOVES, ROUNDING, ConvexConstraint, Moving
 from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import uniform_policy
@@ -272,32 +272,26 @@ class Tangents:
             return self, multipliers
         here, y = self.touched(multipliers)
         loose = here._loose(point)
-        if not len(loose) and self._is_settled(point, multipliers):
+        is_settled = self.moving is None
+        if self.moving is not None and self.centre is not None and not self.is_first:
+            # A program may leave a tangent that binds beside the solution, in a direction without curvature, where the
+            # Hessian is another one.
+            away = float((np.abs(point - self.centre - multipliers[len(y) :]) / self.moving.sizes).max())
+            is_settled = away <= AWAY or not (y[len(self.constraints.rows) :] > 0).any()
+        if is_settled and not len(loose):
             return self, multipliers
-        if self.n_cuts >= CUTTING.n_cuts:
+        if self.n_cuts >= N_CUTS:
             values = named(self.constraints.names, self.constraints.values(point))
             raise NotConverged(
-                f"the convex constraints are not met after {CUTTING.n_cuts} tangents; their values are {values}",
+                f"the convex constraints are not met after {N_CUTS} tangents; their values are {values}",
                 residual=math.inf,
-                n_steps=CUTTING.n_cuts,
+                n_steps=N_CUTS,
             )
-        if self.centre is not None and (self.n_cuts < CUTTING.n_moves or not len(loose)):
+        if self.centre is not None and (self.n_cuts < N_MOVES or not len(loose)):
             there = replace(self.touching(self.constraints, point), n_cuts=self.n_cuts + 1)
             return there, np.append(y, np.zeros(len(point)))
         order = np.argsort(np.concatenate([here.constraint, loose]), kind="stable")
         return here._cut(point, loose), np.concatenate([y, np.zeros(len(loose))])[order]
-
-    def _is_settled(self, point: Vector, multipliers: Vector) -> bool:
-        """Whether tangents that bind touch at the solution, where the curvature of the constraints counts.
-
-        A program may leave them beside it in a direction without curvature, where the Hessian is another one.
-        """
-        if self.moving is None or self.centre is None:
-            return True
-        y, p = np.split(multipliers, [len(self.offsets)])
-        is_bound = bool((y[len(self.constraints.rows) :] > 0).any())
-        away = float((np.abs(point - self.centre - p) / self.moving.sizes).max())
-        return not self.is_first and (not is_bound or away <= CUTTING.away)
 
     def pruned(self, multipliers: Vector) -> tuple["Tangents", Vector]:
         """The tangents from which a later problem starts, with their multipliers.
@@ -327,8 +321,8 @@ class Tangents:
             modelled[:] = modelled.max(initial=-math.inf)
         size = self.constraints.sizes(point)
         # A soft constraint may cost no more than the gap that a response may have.
-        paid = CUTTING.cost / preference.penalty
-        tolerance = np.minimum(CUTTING.above * size, np.maximum(paid, CUTTING.rounding * size))
+        paid = COST / preference.penalty
+        tolerance = np.minimum(ABOVE * size, np.maximum(paid, ROUNDING * size))
         return np.flatnonzero(self.constraints.excess(point) > np.maximum(modelled, 0.0) + tolerance)
 
     def _cut(self, point: Vector, which: Indices) -> "Tangents":

@@ -88,20 +88,15 @@ class HardLearner(Readable):
         def distance(reached: Expectation) -> float:
             return float(np.linalg.norm(reached.reward - shown, self.norm))
 
+        unit = float(sizes(self.domain)[: self.domain.n_reward].max())
         with watched(time_limit, progress):
-            if self.functions:
-                unit = float(sizes(self.domain)[: self.domain.n_reward].max())
-                found, tangents = optimum_within(self.constraints, solve, distance, unit)
-                beta = tangents.by_constraint(found.multipliers)
-            else:
-                limits = self.constraints.half_spaces()
-                found = nearest_policy(self.domain, shown, limits, norm=self.norm, route=self.route)
-                beta = found.multipliers
+            found, tangents = optimum_within(self.constraints, solve, distance, unit)
             if self.entropic_within is not None:
                 return self._entropic(lesson, found, self.entropic_within)
         constraints, reached, price = self.constraints, found.expectation, found.price
         residual = max(found.gap, float(constraints.excess(reached.preference).max(initial=0.0)))
         proof = Certificate(-found.value, -found.bound, residual, found.n_rounds, found.ended, lesson.uncertainty)
+        beta = tangents.by_constraint(found.multipliers)
         multipliers = signed_multipliers(price[: self.domain.n_reward], beta)
         return build_response(lesson, proof, found.policy, reached, price, multipliers, Mismatch(), constraints)
 

@@ -24,7 +24,7 @@ from tutelage.constrained.direct import Ball, best_within_balls
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, sizes
 from tutelage.convex.programs import minimise_conic
-from tutelage.learners.convex_constraints import CUTTING
+from tutelage.learners.convex_constraints import ABOVE
 from tutelage.learners.penalties import Constraints, Mismatch, Tangents
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
@@ -59,8 +59,8 @@ def optimum_within(
         visits = visits + max(1 / n_solved, 0.1) * (occupancy(domain.mdp, found.policy) - visits)
         policy = policy_from_occupancy(domain.mdp, visits)
         reached = expectation(domain, policy)
-        is_kept = constraints.excess(reached.preference) <= CUTTING.above * constraints.sizes(reached.preference)
-        if is_kept.all() and abs(value(reached) - found.bound) <= found.gap + CUTTING.above * unit:
+        is_kept = constraints.excess(reached.preference) <= ABOVE * constraints.sizes(reached.preference)
+        if is_kept.all() and abs(value(reached) - found.bound) <= found.gap + ABOVE * unit:
             return replace(found, policy=policy, expectation=reached, value=value(reached)), tangents
         tangents = tighter
 
@@ -84,7 +84,7 @@ def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum
     """
     distances = [function.distance for function in constraints.preference.functions]
     balls = [
-        Ball(distance.centre, distance.scale, float(radius))
+        Ball(*distance, float(radius))
         for distance, radius in zip(distances, constraints.allowance[len(constraints.rows) :], strict=True)
         if distance is not None
     ]
@@ -93,7 +93,7 @@ def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum
         if found is not None:
             optimum, t = found
             point = optimum.expectation.preference
-            if (constraints.excess(point) <= CUTTING.above * constraints.sizes(point)).all():
+            if (constraints.excess(point) <= ABOVE * constraints.sizes(point)).all():
                 return replace(optimum, multipliers=np.append(optimum.multipliers, np.linalg.norm(t, axis=1)))
     return tangent_optimum(constraints, weights)[0]
 

@@ -60,7 +60,7 @@ class _Point:
 
 @dataclass(slots=True, eq=False)
 class RobustBound:
-    """Bounds over the learners of a version space (2, 2 + d_c). delta: (2, d_c), its ends, finite. known: at weights."""
+    """Bounds over the learners of a version space (2, 2 + d_c). delta: (2, d_c), its ends, finite. known: what is."""
 
     space: Matrix
     delta: Matrix
