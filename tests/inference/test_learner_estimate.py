@@ -120,8 +120,8 @@ def test_the_reward_expectation_alone_gives_the_penalties(seed):
     rounds = [tl.Round(lesson, learner.respond(lesson)) for lesson in lessons]
     estimate = tl.infer_learner(learner.domain, rounds, observed="reward")
     assert estimate.contradiction == "" and estimate.residual < 1e-7
-    assert estimate.plausible.mismatch_penalty == pytest.approx(1.2, rel=1e-5)
-    assert estimate.plausible.violation_penalty == pytest.approx(1.5, rel=1e-5)
+    assert estimate.learner().mismatch_penalty == pytest.approx(1.2, rel=1e-5)
+    assert estimate.learner().violation_penalty == pytest.approx(1.5, rel=1e-5)
     assert learner.mismatch_penalty in estimate.mismatch_penalty
     assert learner.violation_penalty in estimate.violation_penalty
     assert np.asarray(learner.violation_allowance)[0] in estimate.violation_allowance[0]

@@ -138,13 +138,12 @@ class Touch:
 class Moving:
     """Convex constraints by one tangent each.
 
-    centre: c, (d_c,). sizes: (d_c,), the largest expectations. is_rough: whether a rough solution is enough.
+    centre: c, (d_c,). sizes: (d_c,), the largest expectations.
     """
 
     functions: tuple[ConvexConstraint, ...]
     centre: Vector
     sizes: Vector
-    is_rough: bool = False
 
     def __len__(self) -> int:
         return len(self.functions) + len(self.centre)

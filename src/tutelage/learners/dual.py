@@ -82,12 +82,12 @@ class Dual:
                     continue
                 found = self._from_afar(program, shown, tangents, failure)
             reached = found.answer.here.source.expectation
-            if found.residual > DOUBTFUL and not tangents.is_first:
+            if found.residual > DOUBTFUL:
                 # Diverging weights look like rounding noise.
                 excuse = NotConverged("rounding hides the minimum", residual=found.residual, n_steps=found.n_steps)
                 self.diagnose(shown, tangents, excuse)
             a, y = np.split(found.answer.x, [self.domain.n_reward])
-            if found.residual > DOUBTFUL and tangents.centre is not None and not tangents.is_first:
+            if found.residual > DOUBTFUL and tangents.centre is not None:
                 tangents, y = tangents.touched(y)
                 continue
             tighter, y = tangents.tightened(reached[self.domain.n_reward :], y)

@@ -170,8 +170,7 @@ class Tangents:
     constraint: (K,), ascending; row k is a tangent of constraint number constraint[k]. A linear constraint is its own
     tangent. Multipliers are y, (K,). centre: (d_c,), where the only tangent of each convex constraint touches, if a
     program may move it; None for fixed tangents. With a centre multipliers are (y, p), (K + d_c,), for tangents that
-    touch at centre + p. is_first: whether no program was solved yet, so that a rough solution is enough. n_cuts: the
-    additions so far.
+    touch at centre + p. n_cuts: the additions so far.
     """
 
     constraints: Constraints
@@ -179,7 +178,6 @@ class Tangents:
     offsets: Vector
     constraint: Indices
     centre: Vector | None = None
-    is_first: bool = False
     n_cuts: int = 0
 
     @classmethod
@@ -194,7 +192,7 @@ class Tangents:
         if not constraints.preference.functions:
             return cls.linear(constraints)
         point = expectation(constraints.domain, uniform_policy(constraints.domain.mdp)).preference
-        return replace(cls.touching(constraints, point), is_first=True)
+        return cls.touching(constraints, point)
 
     @classmethod
     def touching(cls, constraints: Constraints, point: Vector) -> "Tangents":
@@ -204,7 +202,7 @@ class Tangents:
 
     def fixed(self) -> "Tangents":
         """The same tangents, which programs do not move."""
-        return replace(self, centre=None, is_first=False)
+        return replace(self, centre=None)
 
     @property
     def n_multipliers(self) -> int:
@@ -222,7 +220,7 @@ class Tangents:
             return None
         domain = self.constraints.domain
         largest = or_one(sizes(domain)[domain.n_reward :])
-        return Moving(self.constraints.preference.functions, self.centre, largest, self.is_first)
+        return Moving(self.constraints.preference.functions, self.centre, largest)
 
     def blocks(self) -> list[Block]:
         """N*(y) as terms of the dual, and no term for p.
@@ -273,7 +271,7 @@ class Tangents:
         here, y = self.touched(multipliers)
         loose = here._loose(point)
         is_settled = self.moving is None
-        if self.moving is not None and self.centre is not None and not self.is_first:
+        if self.moving is not None and self.centre is not None:
             # A program may leave a tangent that binds beside the solution, in a direction without curvature, where the
             # Hessian is another one.
             away = float((np.abs(point - self.centre - multipliers[len(y) :]) / self.moving.sizes).max())

@@ -29,8 +29,6 @@ GAP_TOLERANCE = 1e-8
 CAP_GROWTH, N_CAPS = 4.0, 24
 # What a step may have to cost at first, in nats, where some policy goes on for ever.
 COSTS = tuple(4.0**k for k in range(-1, 12))
-# The residual of a rough solution.
-ROUGH = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,8 +202,6 @@ class _Normalised:
 
     def tolerances(self) -> tuple[float, float]:
         """Of the residual, one unit of which may cost as much as the largest penalty, and of the gap."""
-        if self.program.moving is not None and self.program.moving.is_rough:
-            return ROUGH, math.inf
         radii = [float(np.max(b.radius, initial=0.0)) for b in self.blocks if np.isfinite(b.radius).all()]
         return RESIDUAL_TOLERANCE / max([1.0, *radii]), GAP_TOLERANCE / self.program.domain.mdp.steps
 
