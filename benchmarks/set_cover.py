@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import tutelage as tl
 from tutelage.convex.programs import LinearConstraints, minimise_linear
 from tutelage.experiments.arena import moves_on
-from tutelage.teachers.set_cover import HalfSpacesOfPolicy, greedy_cover, irredundant
+from tutelage.teachers.set_cover import greedy_cover, half_spaces, irredundant
 
 SIZE, N_FEATURES, DISCOUNT, SEED, N_WORLDS = 9, 8, 0.95, 231234, 20
 SWEEP, BEST, SAME = 1e-6, 1e-4, 1e-5
@@ -54,9 +54,9 @@ def world(number: int) -> tuple[tl.Domain, Array]:
 def exact(domain: tl.Domain, weights: Array) -> tuple[Array, list[int]]:
     """The half-spaces that are shown, and the pairs of the cover."""
     policy = tl.solve_hard(domain.mdp, domain.reward_features @ weights, accuracy=1e-12).policy
-    spaces = HalfSpacesOfPolicy.of(domain, policy, N_FEATURES, policy > 0)
+    normals, shows = half_spaces(domain, policy, N_FEATURES, policy > 0)
     pairs = np.flatnonzero(policy > 0)
-    return spaces.normals, [int(pairs[row]) for row in greedy_cover(spaces.shows[pairs])]
+    return normals, [int(pairs[row]) for row in greedy_cover(shows[pairs])]
 
 
 def swept(features: Array, after: Array, share: Array | None) -> Array:

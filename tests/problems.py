@@ -256,3 +256,10 @@ def road(seed, goal, *, n=14, at_side=False, twisted=False):
     initial = rng.dirichlet(np.ones(states))
     mdp = MDP.from_choices(rows, np.searchsorted(state, np.arange(states + 1)), initial, 1.0)
     return Domain(mdp, length[:, None], turn[:, None], ("length",), ("turn",))
+
+
+def shown_policy(seed):
+    """A random domain, a generator, and a lesson that is a random policy."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain_of(rng, seed)
+    return domain, rng, Lesson.from_policy(domain, random_policy(rng, domain.mdp))

@@ -193,11 +193,8 @@ def test_the_most_optimistic_learner_responds_alike(lessons):
     best, rival = estimate.plausible, estimate.rivals[0]
     paid = max(-taught.response.learned_weights[-1] for taught in rounds)
     least = min(taught.response.expectation.preference[0] for taught in rounds)
-    assert (
-        rival.violation_penalty == pytest.approx(paid, rel=1e-2) and rival.violation_penalty <= best.violation_penalty
-    )
-    assert rival.violation_allowance[0] == pytest.approx(least, rel=1e-2)
-    assert rival.violation_allowance[0] >= best.violation_allowance[0]
+    assert rival[1] == pytest.approx(paid, rel=1e-2) and rival[1] <= best[1]
+    assert rival[2] == pytest.approx(least, rel=1e-2) and rival[2] >= best[2]
     for taught in rounds:
         mine, other = (estimate.learner_of(one).respond(taught.lesson).expectation.both for one in (best, rival))
         assert_allclose(mine, other, atol=1e-6)

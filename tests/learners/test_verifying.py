@@ -48,3 +48,18 @@ def test_every_response_is_verified_and_every_invented_certificate_is_not(seed, 
         for wrong in (replace(proof, primal=proof.primal + off), replace(proof, dual=proof.dual - off)):
             with pytest.raises(tl.InvalidModel, match=r"its (primal|dual) is"):
                 verify(learner, replace(response, certificate=wrong))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("norm", [1, 2, np.inf])
+@pytest.mark.parametrize(("reward", "preference"), [(1e300, 0.0), (1e308, 0.0), (1.0, 1e306), (0.0, 1e308)])
+def test_multipliers_of_a_damaged_file_are_refused_however_large(norm, reward, preference):
+    """Their products overflow; a sentence says so, and no warning does."""
+    given = random_problem(0)
+    learner = tl.HardLearner(given.domain, violation_allowance=3, norm=norm)
+    response = learner.respond(tl.AgnosticTeacher(given.domain, given.true_weights).open().lesson)
+    a, y = np.full(given.domain.n_reward, reward), np.full(given.domain.n_preference, preference)
+    multipliers = replace(response.multipliers, lower=a, upper=np.zeros_like(a), preference=y)
+    damaged = replace(response, multipliers=multipliers, learned_weights=np.concatenate([a, -y]))
+    with pytest.raises(tl.InvalidModel, match="its multipliers are larger"):
+        verify(learner, damaged)

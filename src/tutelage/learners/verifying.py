@@ -36,6 +36,8 @@ from tutelage.roles import Lesson, Response
 # The differences that are accepted: of the largest value that a number can have, or of one plus its size, and of the
 # products that objectives and bounds subtract.
 ACCEPTED_SHARE, ACCEPTED_ROUNDING = 1e-6, 1e-12
+# A damaged file may hold numbers of any size: the squares of products above this overflow.
+LARGEST = 1e150
 
 
 def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
@@ -68,14 +70,18 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
     if is_convex:
         tangents = Tangents.touching(constraints, reached.preference).fixed()
     a, y = multipliers.lower - multipliers.upper, multipliers.preference
-    weights = np.concatenate([a, -(tangents.normals.T @ y)])
+    with np.errstate(over="ignore", invalid="ignore"):
+        weights = np.concatenate([a, -(tangents.normals.T @ y)])
+        products = float(np.abs(weights) @ unit + np.abs(a) @ np.abs(shown))
+    if not products < LARGEST:
+        raise InvalidModel("its multipliers are larger than any bound needs")
     if not is_convex:
         check_same("learned_weights", response.learned_weights, weights, 1 + np.abs(weights))
     prove = _distance_bound if isinstance(learner, HardLearner) else _dual
     # A bound below the primal, which is attained, is rounding.
     bound = max(prove(learner, tangents, a, y, weights, shown), primal)  # type: ignore[arg-type]
-    products = ACCEPTED_ROUNDING * float(np.abs(weights) @ unit + np.abs(a) @ np.abs(shown))
-    check_same("dual", np.array([stored.dual]), np.array([bound]), size + products / ACCEPTED_SHARE)
+    size += ACCEPTED_ROUNDING / ACCEPTED_SHARE * products
+    check_same("dual", np.array([stored.dual]), np.array([bound]), size)
 
 
 def _dual(learner: GenericLearner, tangents: Tangents, a: Vector, y: Vector, weights: Vector, shown: Vector) -> float:
@@ -91,7 +97,7 @@ def _dual(learner: GenericLearner, tangents: Tangents, a: Vector, y: Vector, wei
 def _distance_bound(
     learner: HardLearner, tangents: Tangents, a: Vector, y: Vector, weights: Vector, shown: Vector
 ) -> float:
-    """Minus the bound on the distance that the multipliers prove; infinite where they are negative or too large."""
+    """Minus the bound on the distance that the multipliers prove; infinite where they are negative."""
     if learner.functions:
         proof = learner.respond(Lesson.from_expectation(shown)).certificate
         return np.inf if proof is None else proof.dual
@@ -101,9 +107,7 @@ def _distance_bound(
     if length == 0:
         return 0.0
     best = mdp.initial @ solve_hard(mdp, combined_features(learner.domain) @ weights).value
-    with np.errstate(over="ignore", invalid="ignore"):  # a damaged file may hold numbers of any size
-        proven = float(best - a @ shown + y @ tangents.offsets) / length
-    return min(proven, 0.0) if np.isfinite(proven) else np.inf
+    return min(float(best - a @ shown + y @ tangents.offsets) / length, 0.0)
 
 
 def learner_arrays(learner: object) -> dict[str, Any]:

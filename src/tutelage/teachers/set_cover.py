@@ -33,35 +33,27 @@ from tutelage.teachers.candidates import CandidateTeacher
 SAME_NORMAL = 1e-9
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HalfSpacesOfPolicy:
-    """normals: (k, d), without redundant ones, of length one when each feature is in its own unit.
+def half_spaces(domain: Domain, policy: Vector, n_features: int, taken: Flags) -> tuple[Matrix, Flags]:
+    """The normals (k, d) without redundant ones, and whether taking a choice shows each of them, (C, k).
 
-    shows: (C, k), whether taking a choice shows a half-space.
+    Of the choices that are taken, (C,), and the first n_features features, those of the reward first. A normal has
+    length one when each feature is in its own unit.
     """
-
-    normals: Matrix
-    shows: Flags
-
-    @classmethod
-    def of(cls, domain: Domain, policy: Vector, n_features: int, taken: Flags) -> "HalfSpacesOfPolicy":
-        """Of the choices that are taken, (C,), and the first n_features features, those of the reward first."""
-        mdp = domain.mdp
-        later = discounted(mdp, mdp.transition @ successor_features(domain, policy))
-        ahead = (per_choice(mdp, combined_features(domain)) + later)[:, :n_features]
-        unit = or_one(np.abs(ahead).max(axis=0))
-        of_state = [np.arange(*mdp.first_choice[s : s + 2]) for s in range(mdp.n_states)]
-        pairs = np.array([(c, other) for c in np.flatnonzero(taken) for other in of_state[mdp.state_of_choice[c]]])
-        apart = (ahead[pairs[:, 0]] - ahead[pairs[:, 1]]) / unit
-        length = np.linalg.norm(apart, axis=1)
-        is_real = length > SAME_NORMAL
-        units, pairs = apart[is_real] / length[is_real, None], pairs[is_real]
-        rounded = np.round(units / SAME_NORMAL)
-        _, first, kind = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
-        kept = irredundant(units[first])
-        shows = np.zeros((mdp.n_choices, len(first)), dtype=np.bool_)
-        shows[pairs[:, 0], kind.ravel()] = True
-        return cls(units[first][kept] * unit, shows[:, kept])
+    mdp = domain.mdp
+    later = discounted(mdp, mdp.transition @ successor_features(domain, policy))
+    ahead = (per_choice(mdp, combined_features(domain)) + later)[:, :n_features]
+    unit = or_one(np.abs(ahead).max(axis=0))
+    of_state = [np.arange(*mdp.first_choice[s : s + 2]) for s in range(mdp.n_states)]
+    pairs = np.array([(c, other) for c in np.flatnonzero(taken) for other in of_state[mdp.state_of_choice[c]]])
+    apart = (ahead[pairs[:, 0]] - ahead[pairs[:, 1]]) / unit
+    length = np.linalg.norm(apart, axis=1)
+    is_real = length > SAME_NORMAL
+    units = apart[is_real] / length[is_real, None]
+    _, first, kind = np.unique(np.round(units / SAME_NORMAL), axis=0, return_index=True, return_inverse=True)
+    shows = np.zeros((mdp.n_choices, len(first)), dtype=np.bool_)
+    shows[pairs[is_real, 0], kind.ravel()] = True
+    kept = irredundant(units[first])
+    return units[first][kept] * unit, shows[:, kept]
 
 
 def irredundant(normals: Matrix) -> Flags:
@@ -72,8 +64,7 @@ def irredundant(normals: Matrix) -> Flags:
     kept = np.ones(len(normals), dtype=np.bool_)
     for i, normal in enumerate(normals):
         kept[i] = False
-        rows = np.vstack([-normals[kept], -normal[None]])
-        bound = np.append(np.zeros(int(kept.sum())), 1.0)
+        rows, bound = np.vstack([-normals[kept], -normal[None]]), np.append(np.zeros(int(kept.sum())), 1.0)
         free = LinearConstraints(np.full(len(normal), -np.inf), within=rows, bound=bound)
         try:
             kept[i] = minimise_linear(normal, free).value < -0.5
@@ -95,13 +86,9 @@ def greedy_cover(covered: Flags) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class SetCoverTeacher(CandidateTeacher):
-    """SCOT: shows the cover of the half-spaces in order, and then random candidates.
-
-    order: the candidates of the cover. half_spaces: of the policy that it demonstrates.
-    """
+    """SCOT: shows the candidates of the cover in order, and then random ones."""
 
     order: tuple[int, ...] = field(init=False)
-    half_spaces: HalfSpacesOfPolicy = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,10 +97,9 @@ class SetCoverTeacher(CandidateTeacher):
             # Where it never is, the best policy within limits may do anything.
             visits = occupancy(self.domain.mdp, self.shown_policy)
             n_features, taken = n_features + self.domain.n_preference, visits > SAME_NORMAL * visits.sum()
-        spaces = HalfSpacesOfPolicy.of(self.domain, self.shown_policy, n_features, taken)
-        seen = np.array([choice_counts(self.domain, lesson) > 0 for lesson in self.candidates])
-        covered = np.array([spaces.shows[row].any(axis=0) for row in seen]).reshape(len(seen), -1)
-        set_fields(self, half_spaces=spaces, order=tuple(greedy_cover(covered)))
+        _, shows = half_spaces(self.domain, self.shown_policy, n_features, taken)
+        covered = [shows[choice_counts(self.domain, lesson) > 0].any(axis=0) for lesson in self.candidates]
+        set_fields(self, order=tuple(greedy_cover(np.array(covered))))
 
     def scores(self, rounds: Sequence[Round]) -> Vector:
         """One for the next candidate of the cover; random after its end."""
