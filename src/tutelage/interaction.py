@@ -60,7 +60,9 @@ def teach(
                 place = f"the teacher has no valid advice after {len(rounds)} rounds"
                 # An error of the opening lesson is raised as it is, because there are no rounds to keep.
                 with _failing(place, transcript, path) if rounds else nullcontext():
-                    advice = _advised(teacher, rounds, max_rounds)
+                    # After the last round a teacher that can certify need not plan a lesson.
+                    adapt = teacher.adapt if len(rounds) < max_rounds else getattr(teacher, "certify", teacher.adapt)
+                    advice = _checked(teacher, adapt(rounds) if rounds else teacher.open())
                 transcript = transcript.certified(advice.bound)
                 if len(rounds) > n_before:
                     _keep(transcript, path)
@@ -77,10 +79,8 @@ def teach(
     return _keep(transcript.ending(advice.reason if advice.lesson is None and advice.reason else ended), path)
 
 
-def _advised(teacher: Teacher, rounds: tuple[Round, ...], max_rounds: int) -> Advice:
-    """The teacher's checked advice. After the last round a teacher that can certify need not plan a lesson."""
-    adapt = teacher.adapt if len(rounds) < max_rounds else getattr(teacher, "certify", teacher.adapt)
-    advice = adapt(rounds) if rounds else teacher.open()
+def _checked(teacher: Teacher, advice: Advice) -> Advice:
+    """The teacher's advice, checked."""
     if not isinstance(advice, Advice):
         raise InvalidModel(f"open and adapt must return an Advice, got {type(advice).__name__}")
     if advice.lesson is not None:

@@ -68,7 +68,7 @@ def solve_hard(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8) -> Optimu
     largest = float(np.abs(given).max()) * mdp.steps
     asked = min(accuracy, NINE_DIGITS * largest) if largest > 0 else accuracy
     plan = plan_hard(mdp, given, accuracy=asked)
-    choice_value = choice_values(mdp, given, plan.value)
+    choice_value = given + discounted(mdp, mdp.rows @ plan.value)
     policy = _tie_splitting(mdp, given, plan, choice_value, max(asked, plan.error_bound))
     ended = Ended.CONVERGED if plan.error_bound <= accuracy else plan.ended
     end = (plan.residual, plan.error_bound, plan.n_steps, ended)
@@ -153,7 +153,7 @@ class Operators:
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
         """log sum exp of Q within each state, (S,), and the policy exp(Q - V), (C,)."""
-        choice_value = choice_values(self.mdp, self.reward, value)
+        choice_value = self.reward + discounted(self.mdp, self.mdp.rows @ value)
         best = max_by_state(self.mdp, choice_value)
         policy = np.exp(choice_value - per_choice(self.mdp, best))
         total = sum_by_state(self.mdp, policy)
@@ -164,7 +164,7 @@ class Operators:
 
         The given choice is kept where it is within `slack` of the best, so that the choice among ties does not change.
         """
-        choice_value = choice_values(self.mdp, self.reward, value)
+        choice_value = self.reward + discounted(self.mdp, self.mdp.rows @ value)
         best = max_by_state(self.mdp, choice_value)
         return best, np.where(best > choice_value[choice] + slack, first_maximum(self.mdp, choice_value), choice)
 
@@ -182,16 +182,10 @@ class Operators:
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
         """About (I - discount P)^-1 right, with a residual of `tolerance` relative to `right` in the 2-norm."""
         if policy.ndim == 1:
-            return policy_resolvent(self.mdp, policy).values(right)
+            return policy_resolvent(self.mdp, policy).solve(right, False)
         watch.spend(policy.shape[1] - 1)
         columns = zip(policy.T.copy(), right.T.copy(), strict=True)
         return np.array([policy_resolvent(self.mdp, shares).values(sums) for shares, sums in columns]).T
-
-
-def choice_values(mdp: MDP, reward: Vector, value: Vector) -> Vector:
-    """Q = reward + discount * T @ V, (C,)."""
-    ahead = mdp.rows @ value
-    return reward + (mdp.discount * ahead if isinstance(mdp.discount, float) else discounted(mdp, ahead))
 
 
 def bellman_operators(mdp: MDP, reward: Vector) -> Any:
@@ -327,7 +321,7 @@ def _soft_policy_iteration(operators: Any, mdp: MDP, reward: Vector, value: Vect
             # The steps are so many that rounding allows no bound.
             ended = Ended.ROUNDING
         if ended is not None:
-            choice_value = choice_values(mdp, reward, value)
+            choice_value = reward + discounted(mdp, mdp.rows @ value)
             return Optimum(freeze(value), freeze(choice_value), freeze(policy), residual, bound, n_steps, ended)
         low, high = float(change.min()), float(change.max())
         if has_bounds and ahead * (high - low) <= accuracy:

@@ -284,11 +284,10 @@ def totals_without_subtraction(rows: tuple[Indices, Indices, Vector], leaves: Ve
         if used + len(later) > len(ends):
             ends = np.concatenate((ends[:used], np.empty(used + 2 * n, np.int64)))
             shares = np.concatenate((shares[:used], np.empty(used + 2 * n)))
-        out = left[i]
+        # Not zero, even if all that leaves the state is below the least double.
+        out = max(left[i], 5e-324)
         for j in later:
             out += work[j]
-        # Not zero, even if all that leaves the state is below the least double.
-        out = max(out, 5e-324)
         for j in later:
             ends[used], shares[used] = j, work[j] / out
             used += 1 if shares[used] > 0.0 else 0

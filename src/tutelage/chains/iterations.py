@@ -26,6 +26,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tutelage.arrays import EPSILON, Indices, SparseRows, Vector
+from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.compiling import FASTMATH, compiled, map_in_threads, unsigned
 from tutelage.outcomes import NotConverged
 
@@ -254,7 +255,9 @@ class Iterations:
 def krylov(moves: SparseRows, discount: float) -> Callable[..., Vector]:
     """Solve by iterations, each answer verified. moves: discount * P. discount: the largest sum of a row."""
 
-    def solve(right: Vector, is_visits: bool, near: Vector | None, accuracy: float) -> Vector:
+    def solve(
+        right: Vector, is_visits: bool, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY
+    ) -> Vector:
         system = Iterations(moves.T.tocsr(), discount, 1) if is_visits else Iterations(moves, discount, np.inf)
         start = np.zeros_like(right) if near is None else near
         if right.ndim == 1:

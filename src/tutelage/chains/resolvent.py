@@ -139,7 +139,15 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     system[layout.diagonal :: layout.height + (layout.width is None)] += 1.0
     # A by rows is A' by columns, which LAPACK reads.
     system = system.reshape(n, layout.height).T
-    return _by_lu(system) if layout.width is None else _by_band(layout, system)
+    if layout.width is None:
+        return _by_lu(system)
+    lu, pivots, _ = lapack.dgbtrf(system, layout.width, layout.width, overwrite_ab=True)
+
+    def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
+        given = (lu, layout.width, layout.width, right[layout.order], pivots)
+        return np.asarray(lapack.dgbtrs(*given, trans=not is_visits)[0][layout.position])
+
+    return Resolvent("band", solve)
 
 
 def choice_resolvent(mdp: MDP, choice: Indices, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
@@ -280,17 +288,6 @@ def _dense(moves: SparseRows | Matrix) -> Resolvent:
 def _by_lu(system: Matrix) -> Resolvent:
     lu, pivots, _ = lapack.dgetrf(system, overwrite_a=True)
     return Resolvent("dense", lambda right, is_visits, *_: lapack.dgetrs(lu, pivots, right, trans=not is_visits)[0])
-
-
-def _by_band(layout: Layout, system: Matrix) -> Resolvent:
-    """By one LU of A' within a band, its states in another order."""
-    width, order, position = layout.width, layout.order, layout.position
-    lu, pivots, _ = lapack.dgbtrf(system, width, width, overwrite_ab=True)
-
-    def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
-        return np.asarray(lapack.dgbtrs(lu, width, width, right[order], pivots, trans=not is_visits)[0][position])
-
-    return Resolvent("band", solve)
 
 
 def factors(moves: SparseRows, order: Indices) -> Resolvent:

@@ -297,7 +297,7 @@ class Problem:
         dual, prices = self.objective.lower_bounds(limits), None
         if isinstance(self.objective, objectives.MostReward):
             scale = dual.scale(points)
-            tolerance = max(found.gap, PRICE_LEVEL * scale)
+            tolerance = max(abs(found.bound - found.value), PRICE_LEVEL * scale)
             given = (scaled.domain, dual, points, found.value, tolerance, scale)
             prices = PriceFace(*given, self.unit / scaled.row)
         x = expectation_of_occupancy(scaled.domain, answer.weights)

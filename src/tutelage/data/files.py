@@ -37,9 +37,8 @@ LARGEST_BYTES = 2**30
 DOMAIN, DEMONSTRATIONS = ("tutelage domain", 1), ("tutelage demonstrations", 1)
 TRANSITION_FIELDS = ("transition_data", "transition_indices", "transition_indptr")
 KINDS = ("reward", "preference")
-FEATURE_FIELDS, NAME_FIELDS, ARRIVAL_FIELDS = (
-    tuple(f"{kind}_{part}" for kind in KINDS) for part in ("features", "names", "arrivals")
-)
+FEATURE_FIELDS = ("reward_features", "preference_features")
+NAME_FIELDS, ARRIVAL_FIELDS = ("reward_names", "preference_names"), ("reward_arrivals", "preference_arrivals")
 LABEL_FIELDS = ("state_names", "choice_names")
 DOMAIN_FIELDS = (*TRANSITION_FIELDS, "first_choice", "initial", "discount", *FEATURE_FIELDS, *NAME_FIELDS)
 OPTIONAL_FIELDS = (*LABEL_FIELDS, *ARRIVAL_FIELDS, "duration", "goals", "final_states", "positions", "true_weights")

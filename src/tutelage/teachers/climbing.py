@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import product, starmap
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,7 @@ from tutelage import watch
 from tutelage.arrays import Matrix, Readable, Vector
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import no_limits, or_one
-from tutelage.convex.blocks import Block, free_directions, inverse
-from tutelage.convex.models import model_minimum
+from tutelage.convex.blocks import Block, free_directions, inverse, model_minimum
 from tutelage.convex.newton import Slope, ascend
 from tutelage.learners.dual import Dual, Reduction, Settled
 from tutelage.learners.penalties import Tangents
@@ -112,7 +111,7 @@ class Ascents(ABC):
         limit, or when the steps are used up, the maxima that are known by then.
         """
         budget = watch.Budget(self.effort.n_steps)
-        return distinct([self.top(*pair, budget) for pair in self._openings(starts, others, budget)])
+        return distinct(list(starmap(partial(self.top, budget=budget), self._openings(starts, others, budget))))
 
     def _openings(
         self, starts: list[Vector], others: list[Vector], budget: watch.Budget
