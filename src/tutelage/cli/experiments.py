@@ -187,7 +187,7 @@ def _compute(what: str, tasks: "Sequence[Task]", store: "Store", backend: "Backe
     left = missing(tasks, store)
     try:
         with progress(what, len(left)) as done:
-            run(left, store, backend, on_row=lambda row: done(" ".join(row.key.names)))
+            run(left, store, backend, on_row=lambda row: done(" ".join(row.key[1:])))
     except (KeyboardInterrupt, Unavailable):
         n_stored = len(tasks) - len(missing(tasks, store))
         complain(f"{n_stored} of {len(tasks)} rows are stored; run the same command again to continue")

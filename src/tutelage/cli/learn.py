@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 import tutelage as tl
@@ -70,8 +71,6 @@ def learn(
 
 def _other_starts(about: subject.Subject, log: "tl.Demonstrations") -> Any:
     """(S,), how often the recording begins in each state, if it begins where the domain does not; otherwise None."""
-    import numpy as np
-
     initial = about.known.mdp.initial
     counts = np.bincount(log.states[log.offsets[:-1]], minlength=len(initial))
     return counts / log.n if counts[initial == 0].any() else None

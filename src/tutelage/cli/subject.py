@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 import tutelage as tl
@@ -67,18 +68,14 @@ class Subject:
             names = ",".join(f"{name.replace(' ', '_')}=1" for name in self.whole.reward_names[:2])
             raise InvalidInput(f"--domain needs the true weights of its reward features: --weights {names}")
         given: dict[str, Any] = {"every_preference": self.whole.preference_features, **options}
-        return make_teacher(underscored(name), self.known, self.true_weights, learner, **given)
+        return make_teacher(name.replace("-", "_"), self.known, self.true_weights, learner, **given)
 
     def learner(self, model: str, options: Sequence[str] | None, **given: Any) -> "tl.Learner":
         """The learner of a model. options: name=value, which the model must have. given: None, or used if it has it."""
-        known = look_up(LEARNER_MODELS, underscored(model), "learner model").options
+        name = model.replace("-", "_")
+        known = look_up(LEARNER_MODELS, name, "learner model").options
         used = {key: value for key, value in given.items() if value is not None and key in known}
-        return make_learner(underscored(model), self.known, **(used | read_options(options or (), "--learner-option")))
-
-
-def underscored(name: str) -> str:
-    """The name of a player in the registry, which may be written with hyphens."""
-    return name.replace("-", "_")
+        return make_learner(name, self.known, **(used | read_options(options or (), "--learner-option")))
 
 
 def read_subject(world: str, path: Path | None, weights: str, learner: str, preferences: str) -> Subject:
@@ -102,8 +99,6 @@ def read_subject(world: str, path: Path | None, weights: str, learner: str, pref
 
 def read_weights(text: str, names: Sequence[str]) -> Any:
     """(d_r,), the weights of the features of these names, from numbers in order or from name=number."""
-    import numpy as np
-
     pairs = [part.rpartition("=") for part in text.split(",") if part.strip()]
     try:
         numbers = [float(value) for _, _, value in pairs]

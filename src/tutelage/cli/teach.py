@@ -63,18 +63,22 @@ def teach(
     about = subject.read_subject(world, domain, weights, learner, preferences)
     log = None if recordings is None else tl.load_demonstrations(recordings, about.known)
     about, allowed = subject.with_limits(about, allowance, log)
-    model, teacher = (subject.underscored(name) or about.usual[k] for k, name in enumerate((model, teacher)))
+    model, teacher = (name.replace("-", "_") or about.usual[k] for k, name in enumerate((model, teacher)))
     penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
     player = about.learner(model, learner_option, violation_allowance=allowed, **penalties)
     chosen = about.teacher(teacher, player, subject.read_options(option or []))
-    transcript = taught(chosen, player, max_rounds, time_limit, save)
+    transcript = taught(chosen, player, save, max_rounds=max_rounds, time_limit=time_limit)
     shown = subject.shown(about, player, transcript, show_most or (20 if demonstrations else 0))
     files = list(_pictures(about, player, learner, transcript, shown, picture, plane))
     files += subject.write_shown(shown, demonstrations) if shown and demonstrations else []
     files += _write_policy(about, transcript.final.lesson, policy) if policy else []
     told = {"learner": learner or None, "model": model, "teacher": teacher}
     data = _data(about, transcript) | (shown.as_data() if shown else {}) | told
-    lines = [*_journeys(about), str(transcript), transcript.explain()]
+    lines = [
+        f"Every journey keeps {name} within {limit:g}, counted in steps of {step:.4g}, each step rounded up."
+        for name, (limit, step) in about.journey_limits.items()
+    ]
+    lines += [str(transcript), transcript.explain()]
     lines += [shown.text(full=full)] if shown and show_most else []
     show(data, ["\n".join(lines)], files, as_json=as_json)
 
@@ -89,36 +93,20 @@ def teach_help() -> str:
     return f"{head}\n\nLearner models:\n\n{models}\n\nTeachers:\n\n{teachers}"
 
 
-def taught(
-    teacher: "tl.Teacher",
-    learner: "tl.Learner",
-    max_rounds: int = 100,
-    time_limit: float | None = None,
-    save: Path | None = None,
-) -> "tl.Transcript":
+def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = None, **limits: Any) -> "tl.Transcript":
     """The rounds, with progress. If they fail, those that are finished are printed."""
     with progress("teaching", None) as done:
+        told: dict[str, Any] = {
+            "on_round": lambda rounds: done(f"the learner earns {rounds.final.response_reward:.3f}"),
+            "progress": lambda step: done(f"{step.done} {step.stage}", 0),
+        }
         try:
-            return tl.teach(
-                teacher,
-                learner,
-                max_rounds=max_rounds,
-                path=save,
-                on_round=lambda rounds: done(f"the learner earns {rounds.final.response_reward:.3f}"),
-                time_limit=time_limit,
-                progress=lambda step: done(f"{step.done} {step.stage}", 0),
-            )
+            return tl.teach(teacher, learner, path=save, **told, **limits)
         except tl.InteractionFailed as error:
             kept = "they were not saved; give --save to keep them" if save is None else f"they are saved in {save}"
             if error.transcript.rounds:
                 complain(f"{len(error.transcript.rounds)} rounds were finished; {kept}\n{error.transcript}")
             raise
-
-
-def _journeys(about: subject.Subject) -> Iterator[str]:
-    """A sentence for each limit on every journey."""
-    for name, (limit, step) in about.journey_limits.items():
-        yield f"Every journey keeps {name} within {limit:g}, counted in steps of {step:.4g}, each step rounded up."
 
 
 def _data(about: subject.Subject, transcript: "tl.Transcript") -> dict[str, Any]:

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 import tutelage as tl
 from tutelage.arrays import Flags, Indices, Vector
 from tutelage.experiments.plans import Offer
-from tutelage.experiments.tables import Grid
+from tutelage.experiments.tables import Grid, pivot
 from tutelage.teachers.base import best_kept
 from tutelage.teachers.candidates import CandidateTeacher
 
@@ -227,16 +227,15 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
         teacher = row["teacher"].split(",")[0]
         if kind != "none" or AWARE not in teacher:
             cells.setdefault((row["group"], kind), {}).setdefault((teacher, learner), []).append(row)
-    for (world, kind), found in cells.items():
-        teachers, learners = (list(dict.fromkeys(names)) for names in zip(*found, strict=True))
-        body = [(name, *(_regret(found[name, learner]) for learner in learners)) for name in teachers]
-        bounds = [[row["most"] for row in found[teachers[0], one] if not row["failed"]] for one in learners]
-        most = ("the bound itself", *(f"{np.mean(several):.2f}" if several else "" for several in bounds))
-        yield Grid(f"{world}, {kind}: bound less reward", ("teacher", *learners), (*body, most))
+    for (world, kind), several in cells.items():
+        texts = {place: _regret(found) for place, found in several.items()}
+        for (_, learner), found in several.items():
+            bounds = np.array([row["most"] for row in found if not row["failed"]])
+            texts.setdefault(("the bound itself", learner), f"{bounds.mean():.2f}" if len(bounds) else "")
+        yield pivot(f"{world}, {kind}: bound less reward", "teacher", texts)
     for kind, gained in gains(rows).items():
-        worlds, learners = (list(dict.fromkeys(names)) for names in zip(*gained, strict=True))
-        lines = tuple((world, *(_mean(gained[world, learner]) for learner in learners)) for world in worlds)
-        yield Grid(f"{kind}: reward with aware teachers less without", ("world", *learners), lines)
+        texts = {place: _mean(values) for place, values in gained.items()}
+        yield pivot(f"{kind}: reward with aware teachers less without", "world", texts)
 
 
 def gains(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[tuple[str, str], Vector]]:

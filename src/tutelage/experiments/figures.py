@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -274,14 +273,9 @@ def colour_limit(rewards: Sequence[Vector]) -> float:
     return min(limit, 2 * largest) if largest > 0 else limit or 1.0
 
 
-def legend(
-    figure: FigureBase,
-    *several: Axes,
-    names: Mapping[str, str] = MappingProxyType({}),
-    loc: Any = "outside lower center",
-    **options: Any,
-) -> None:
-    """One legend for the labelled artists of the axes, each label once. names: what to write in place of a label."""
+def legend(figure: FigureBase, *several: Axes, loc: Any = "outside lower center", **options: Any) -> None:
+    """One legend for the labelled artists of the axes, each label once. names, if given: what to write for a label."""
+    names = options.pop("names", {})
     labelled = [pair for axes in several for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
     handles = {names.get(label, label): handle for handle, label in labelled}
     figure.legend(handles.values(), handles, loc=loc, frameon=False, **options)

@@ -1,9 +1,8 @@
 """Players and metrics that a script gives to its sweep: how a worker gets one, how it is called, what identifies it.
 
-The identity of code is a digest of a function, a class or a partial, and of everything of the user's that it uses. It
-has the compiled code, so that neither comments nor line numbers matter; constants, defaults, closures, base classes and
-attributes; and the same of each function, class, module and value that the code names. An installed package counts by
-its version. So a row is computed again when the code that made it has changed, also in a helper of a helper.
+The identity of code is a digest of a function, a class or a partial, and of everything of the user's that it uses:
+compiled code, so that neither comments nor line numbers matter, constants, defaults, closures, base classes, and the
+same of each function, class, module and value that the code names. An installed package counts by its version.
 """
 
 import dis
@@ -24,7 +23,6 @@ import cloudpickle
 
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import look_up
-from tutelage.transcripts import TaughtRound
 
 # What a metric may ask for by name.
 METRIC_ARGUMENTS = ("response", "lesson", "transcript", "domain", "true_weights", "learner", "seed")
@@ -103,13 +101,6 @@ def _wanted(
     preset = {*options, *(made.keywords if isinstance(made, partial) else ())}
     later = list(inspect.signature(made).parameters)[n_first:]
     return {name: offered[name] for name in later if name in offered and name not in preset}
-
-
-def metric_of(function: Callable[..., Any], taught: TaughtRound, offered: Mapping[str, Any]) -> float:
-    """The value of a metric: a function of the round, or of what it asks for by the names of its arguments."""
-    first = (taught,) if takes_round(function) else ()
-    named = {**offered, "lesson": taught.lesson, "response": taught.response}
-    return float(called(function, *first, options={}, offered=named))
 
 
 def takes_round(function: Callable[..., Any]) -> bool:

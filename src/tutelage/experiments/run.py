@@ -1,7 +1,6 @@
 """Computes the rows of tasks: in this process, in several processes, or on a Dask cluster. Each row is kept at once.
 
-A row depends on its task alone, bit for bit. Every worker uses one BLAS thread, because the order of a
-sum depends on the number of threads.
+A row depends on its task alone, bit for bit: every worker uses one BLAS thread, since their number orders the sums.
 """
 
 import json
@@ -21,28 +20,25 @@ from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.process_executor import BrokenProcessPool
 from threadpoolctl import threadpool_limits
 
-import tutelage
+import tutelage as tl
 from tutelage.arrays import finite_or_none
-from tutelage.experiments.players import called, metric_of
+from tutelage.experiments.players import called, takes_round
 from tutelage.experiments.settings import PAPER_STOPS, SEEDS, Task
 from tutelage.experiments.store import Row, Store, revision
 from tutelage.experiments.worlds import Ground, WorldName
-from tutelage.interaction import teach
-from tutelage.learners.sampled import SampledLearner
 from tutelage.outcomes import InvalidInput, MissingExtra, TutelageError, Unavailable
 from tutelage.registry import make_teacher
-from tutelage.roles import Learner, Teacher
 from tutelage.teachers.adaptive import distance
-from tutelage.transcripts import Transcript
 from tutelage.watch import is_over, watched
 
 # As of tcp://127.0.0.1:8786, or inproc:// for a scheduler in this process. Others are refused here, because the client
 # may wait for ever for them.
 ADDRESS = re.compile(r"((tcp|tls|ucx|wss?)://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):\d{1,5}|inproc://[0-9.]+/\d+/\d+")
-KILLED = (
-    "the process that computed this row was killed, also when it ran alone; "
-    "if memory ran out, use a smaller domain or a machine with more of it"
-)
+KILLED = {
+    "refused": "the process that computed this row was killed, also when it ran alone; if memory ran out, use a "
+    "smaller domain or a machine with more of it",
+    "error": "Killed",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +100,7 @@ def _computed_by_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Row]:
         except BrokenProcessPool:
             interrupted = list(running.values())
             if len(interrupted) == 1 and jobs == 1:
-                yield _row(interrupted[0], {"refused": KILLED, "error": "Killed"})
+                yield _row(interrupted[0], KILLED)
             else:
                 for task in interrupted:
                     yield from _computed_by_processes([task], 1)
@@ -144,7 +140,7 @@ def _computed_on_cluster(tasks: Sequence[Task], backend: Backend) -> Iterator[Ro
             try:
                 yield future.result()
             except distributed.KilledWorker:
-                yield _row(futures[future], {"refused": KILLED, "error": "Killed"})
+                yield _row(futures[future], KILLED)
             except (distributed.CancelledError, OSError) as error:
                 raise Unavailable(
                     f"the Dask cluster at {backend.address} was lost: {error}; finished rows are stored, "
@@ -158,21 +154,21 @@ def compute_row(task: Task) -> Row:
     try:
         with threadpool_limits(1):
             row = _row(task, taught(task))
-    except TutelageError as refusal:
-        row = _row(task, {"refused": str(refusal), "error": type(refusal).__name__})
     except KeyboardInterrupt:
         raise
     # Whatever else a task raises, such as `MemoryError` or `SystemExit`, concerns this row alone.
     except BaseException as error:
-        logging.getLogger(__name__).debug("%s failed", task, exc_info=True)
-        kind = type(error).__name__
-        row = _row(task, {"refused": f"the computation failed: {kind}: {error}".removesuffix(": "), "error": kind})
+        kind, sentence = type(error).__name__, str(error)
+        if not isinstance(error, TutelageError):
+            logging.getLogger(__name__).debug("%s failed", task, exc_info=True)
+            sentence = f"the computation failed: {kind}: {error}".removesuffix(": ")
+        row = _row(task, {"refused": sentence, "error": kind})
     return replace(row, seconds=time.thread_time() - start)
 
 
 def _row(task: Task, result: Mapping[str, Any]) -> Row:
     text = json.dumps(result, sort_keys=True, allow_nan=False)
-    return Row(task.key, task.settings, text, tutelage.__version__, revision())
+    return Row(task.key, task.settings, text, tl.__version__, revision())
 
 
 def taught(task: Task) -> dict[str, Any]:
@@ -181,9 +177,9 @@ def taught(task: Task) -> dict[str, Any]:
     learner = task.model.make(ground.domain, task.seed)
     teacher = _teacher(task, ground, learner)
     if n := task.model.n_sampled:
-        learner = SampledLearner(ground.domain, learner, n, n, rng=task.seed)
+        learner = tl.SampledLearner(ground.domain, learner, n, n, rng=task.seed)
     with watched(task.time_limit or None):
-        transcript = teach(teacher, learner, max_rounds=task.teacher.max_rounds)
+        transcript = tl.teach(teacher, learner, max_rounds=task.teacher.max_rounds)
         result = summary(transcript)
         if is_over() and "time limit" not in result["ended"]:
             result["ended"] = f"the time limit of {task.time_limit:g} s was reached; {result['ended']}"
@@ -191,29 +187,33 @@ def taught(task: Task) -> dict[str, Any]:
     return result | _measured(task, transcript, offered | {"transcript": transcript})
 
 
-def _teacher(task: Task, ground: Ground, learner: Learner) -> Teacher:
+def _teacher(task: Task, ground: Ground, learner: tl.Learner) -> tl.Teacher:
     """The teacher of a task. In the paper's worlds it ends as in the paper, unless its options say otherwise."""
     setting, first, every = task.teacher, (ground.domain, ground.true_weights), ground.every_preference
     options: dict[str, Any] = dict(setting.options)
     if setting.given is not None:
         offered = {"learner": learner, "preference_features": every} | dict.fromkeys(SEEDS, task.seed)
         told = [offered[setting.told]] if setting.told else []
-        teacher: Teacher = called(setting.given.load(), *first, *told, options=options, offered=offered)
+        teacher: tl.Teacher = called(setting.given.load(), *first, *told, options=options, offered=offered)
         return teacher
-    options = {**(PAPER_STOPS.get(setting.name, {}) if isinstance(task.world, WorldName) else {}), **options}
+    if setting.name in PAPER_STOPS and isinstance(task.world, WorldName):
+        options.setdefault("stop_tolerance", PAPER_STOPS[setting.name])
     return make_teacher(setting.name, *first, learner, every_preference=every, rng=task.seed, **options)
 
 
-def _measured(task: Task, transcript: Transcript, offered: Mapping[str, Any]) -> dict[str, Any]:
+def _measured(task: Task, transcript: tl.Transcript, offered: Mapping[str, Any]) -> dict[str, Any]:
     """What a sweep measures beside the rewards: arrival, preferences, what was shown in each round, and metrics.
 
     offered: what a metric may ask for by name, beside the round, its lesson and its response.
     """
     journey, functions = transcript.arrival, {metric.name: metric.load() for metric in task.metrics}
-    rounds = [
-        {**taught.response.metrics, **{name: metric_of(functions[name], taught, offered) for name in functions}}
-        for taught in transcript.rounds
-    ]
+    rounds = []
+    for taught in transcript.rounds:
+        named, values = {**offered, "lesson": taught.lesson, "response": taught.response}, {**taught.response.metrics}
+        for name, function in functions.items():
+            first = (taught,) if takes_round(function) else ()
+            values[name] = float(called(function, *first, options={}, offered=named))
+        rounds.append(values)
     names = dict.fromkeys(name for values in rounds for name in values)
     shown = [taught.response.lesson for taught in transcript.rounds]
     counts = transcript.final.response.expectation.preference.tolist()
@@ -226,7 +226,7 @@ def _measured(task: Task, transcript: Transcript, offered: Mapping[str, Any]) ->
     }
 
 
-def summary(transcript: Transcript) -> dict[str, Any]:
+def summary(transcript: tl.Transcript) -> dict[str, Any]:
     """What a row keeps of the rounds: rewards, distances, bound, certificate, and the weights inferred last."""
     final = transcript.final
     certificate, weights = final.response.certificate, final.response.learned_weights

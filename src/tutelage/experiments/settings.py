@@ -118,18 +118,16 @@ class Task:
 
         A file counts by its content, wherever it is, and the code of what a script gives by its identity.
         """
-        told = {"version": tutelage.__version__, "seed": self.seed, "time_limit": self.time_limit, "file": None}
-        told |= {"model": _identified(self.model), "teacher": _identified(self.teacher)}
+        told: dict[str, Any] = {"version": tutelage.__version__, "seed": self.seed}
+        told |= {"time_limit": self.time_limit, "file": None}
+        for key, setting in (("model", self.model), ("teacher", self.teacher)):
+            values = {name: getattr(setting, name) for name in setting.__slots__ if name not in ("told", "given")}
+            told[key] = values | ({"given": setting.given.identity} if setting.given else {})
         if isinstance(self.world, DomainFile):
             told["file"] = {"checksum": self.world.checksum, "weights": self.world.weights}
         if self.metrics:
             told["metrics"] = {metric.name: metric.identity for metric in self.metrics}
         return json.dumps(told, sort_keys=True)
-
-
-def _identified(setting: LearnerSetting | TeacherSetting) -> dict[str, Any]:
-    values = {name: getattr(setting, name) for name in setting.__slots__ if name not in ("told", "given")}
-    return values | ({"given": setting.given.identity} if setting.given else {})
 
 
 class RowKey(NamedTuple):
@@ -139,11 +137,6 @@ class RowKey(NamedTuple):
     world: str
     learner: str
     teacher: str
-
-    @property
-    def names(self) -> tuple[str, str, str]:
-        """The names of the world, the learner and the teacher."""
-        return self[1:]
 
 
 def tasks_in(
@@ -183,12 +176,8 @@ KNOWN_WORLDS = (("seeds", PENALTIES), ("text", PENALTIES[:1]))
 
 UNKNOWN_LEARNERS = ("L1", "L2", "L3")
 # When adaptive teachers end in the paper's worlds: eps, as a distance of expectations or a reward.
-PAPER_STOPS = {
-    "volume_search": {"stop_tolerance": 0.01},
-    "volume_search_printed": {"stop_tolerance": 0.01},
-    "line_search": {"stop_tolerance": 1e-3},
-    "line_search_printed": {"stop_tolerance": 1e-3},
-}
+PAPER_STOPS = dict.fromkeys(("volume_search", "volume_search_printed"), 0.01)
+PAPER_STOPS |= dict.fromkeys(("line_search", "line_search_printed"), 1e-3)
 
 EXACT = LearnerSetting.of("hard", violation_allowance=2.5)
 FOOTNOTE = LearnerSetting.of("footnote", mismatch_penalty=20.0, violation_allowance=2.5)
@@ -197,10 +186,7 @@ STEPS = (100, 300, 500, 1000)
 PUBLISHED = tuple(LearnerSetting("footnote_published", (*FOOTNOTE.options, ("max_steps", n))) for n in STEPS)
 
 KNOWING = (TeacherSetting("aware_cmdp"), AGNOSTIC, TeacherSetting("conservative"))
-ADAPTIVE = VOLUME, LINE = (
-    TeacherSetting("volume_search", max_rounds=100),
-    TeacherSetting("line_search", max_rounds=100),
-)
+ADAPTIVE = VOLUME, LINE = tuple(TeacherSetting(name, max_rounds=100) for name in ("volume_search", "line_search"))
 # As printed, volume search ends only at its limit: footnote 1's learner stays about 0.1 or more from every lesson.
 VOLUME_PRINTED = TeacherSetting("volume_search_printed", max_rounds=20)
 # Enough for "i = 3rd round". Algorithm 2 needs 13 projections for a lesson.

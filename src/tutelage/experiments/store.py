@@ -1,9 +1,7 @@
 """The store of results: one SQLite file with one row for each (settings, world, learner, teacher).
 
-Every row is committed when it is computed, so a run that is killed loses only its unfinished tasks. Several runs may
-share a store. The first row of a task stays; a second one is the same, because equal tasks have equal rows.
-
-Each row has a checksum. A row that was changed since it was stored is named, deleted, and computed again.
+Several runs may share a store. The first row of a task stays; a second one is the same, because equal tasks have equal
+rows. Each has a checksum. A row that was changed since it was stored is named, deleted, and computed again.
 """
 
 import json
@@ -58,14 +56,10 @@ class Row:
         return data
 
     @property
-    def values(self) -> tuple[str, ...]:
-        """Its texts, as in the columns of the store."""
-        return (*self.key, self.detail, self.result, self.version, self.revision)
-
-    @property
-    def checksum(self) -> str:
-        """That of all its texts."""
-        return sha256(repr(self.values).encode()).hexdigest()
+    def stored(self) -> tuple[Any, ...]:
+        """The columns of the store: its texts, their checksum, and the seconds."""
+        texts = (*self.key, self.detail, self.result, self.version, self.revision)
+        return (*texts, sha256(repr(texts).encode()).hexdigest(), self.seconds)
 
 
 class Store:
@@ -91,22 +85,21 @@ class Store:
 
     def add(self, row: Row) -> None:
         """Store a row, unless its task has one already."""
-        stored = (*row.values, row.checksum, row.seconds)
         with self._open() as connection:
-            marks = ", ".join("?" * len(stored))
-            connection.execute(f"insert or ignore into results values ({marks})", stored)
+            connection.execute(f"insert or ignore into results values ({'?, ' * 9}?)", row.stored)
 
     def rows(self) -> dict[RowKey, Row]:
         """All rows, in the order of their keys. A row whose checksum is wrong is named in the log and deleted."""
         rows, damaged = dict[RowKey, Row](), list[RowKey]()
         with self._open() as connection:
             stored = connection.execute("select * from results order by settings, world, learner, teacher").fetchall()
-        for *key, detail, result, version, revision, checksum, seconds in stored:
-            row = Row(RowKey(*key), detail, result, version, revision, seconds)
-            if row.checksum == checksum:
+        for columns in stored:
+            detail, result, version, made, _, seconds = columns[4:]
+            row = Row(RowKey(*columns[:4]), detail, result, version, made, seconds)
+            if row.stored == columns:
                 rows[row.key] = row
             else:
-                name = " ".join(map(str, row.key.names))
+                name = " ".join(map(str, row.key[1:]))
                 logging.getLogger(__name__).warning("%s: the row %s is damaged; it is computed again", self.path, name)
                 damaged.append(row.key)
         if damaged:

@@ -1,7 +1,6 @@
 """A user's sweep: the rows of a plan, as data, as files, as a table and as pictures.
 
-The rows are computed and stored as those of the paper's tables are: by processes or on a cluster, each committed at
-once, and continued by the same call. A task that fails is a row that says why.
+They are computed and stored as those of the paper's tables are. A task that fails is a row that says why.
 """
 
 import io
@@ -72,19 +71,15 @@ class Sweep(Readable):
 
     def to_file(self, path: AnyPath) -> None:
         """Write the rows: .csv, .jsonl, .json, or .parquet, which needs pyarrow."""
-        suffix = Path(path).suffix
-        columns = {name: [row[name] for row in self.rows] for name in self.rows[0]}
-        if suffix == ".csv":
-            columns = {
-                name: [json.dumps(value) if isinstance(value, list) else value for value in values]
-                for name, values in columns.items()
-            }
+        suffix, columns = Path(path).suffix, {name: [row[name] for row in self.rows] for name in self.rows[0]}
         if suffix == ".parquet":
             write_whole(path, _as_parquet(columns))
         elif suffix == ".json":
             write_whole(path, json.dumps([dict(row) for row in self.rows], indent=1).encode())
         elif suffix in FORMATS:
-            write_table(columns, path)
+            lists = (list,) if suffix == ".csv" else ()
+            told = {k: [json.dumps(v) if isinstance(v, lists) else v for v in each] for k, each in columns.items()}
+            write_table(told, path)
         else:
             raise InvalidInput(f"rows are written to {', '.join(FORMATS)}, not to {Path(path).name!r}")
 
@@ -145,8 +140,7 @@ def open_sweep(
 
 def collected(tasks: Sequence[Task], store: Store) -> Sweep:
     """The rows of these tasks, all of which the store has. Each row has every column; None where it has no value."""
-    rows = store.rows()
-    limits: dict[str, set[int]] = {}
+    rows, limits = store.rows(), dict[str, set[int]]()
     for task in tasks:
         limits.setdefault(_teacher_label(task), set()).add(task.teacher.max_rounds)
     asked = [_asked(task, len(limits[_teacher_label(task)]) > 1) for task in tasks]

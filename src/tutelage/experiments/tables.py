@@ -1,13 +1,8 @@
 """Tables, from rows: the mean over worlds, the printed mean, and whether they agree. Runs no algorithm.
 
-Each cell has two deviations. The standard error of the mean of n worlds is std / sqrt(n), where std has n - 1 degrees
-of freedom. The paper's printed convention is std / n, where std has n.
-
 Table 1's worlds are the paper's, so there two means agree up to rounding and the learners' accuracy: 0.011. The worlds
-of Sec. 6.2 are not known, so there two means agree within two standard errors of their difference, or 0.05 if that is
-more. The printed deviation in that section has the size of a true standard error.
-
-The rows of Sec. 6.2 are read in `readings`.
+of Sec. 6.2, whose rows `readings` reads, are not known, so there two means agree within two standard errors of their
+difference, or 0.05 if that is more. The printed deviation in that section has the size of a true standard error.
 """
 
 import html
@@ -92,7 +87,7 @@ class Cell:
 
     @property
     def standard_error(self) -> float:
-        """std / sqrt(n); NaN for a single world."""
+        """std / sqrt(n), with n - 1 degrees of freedom; NaN for a single world."""
         n = len(self.rewards)
         return float(np.std(self.rewards, ddof=1)) / math.sqrt(n) if n > 1 else math.nan
 
@@ -184,6 +179,13 @@ class Grid:
         return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def pivot(caption: str, corner: str, texts: Mapping[tuple[str, str], str]) -> Grid:
+    """A grid of texts by row and column."""
+    rows, columns = (tuple(dict.fromkeys(names)) for names in zip(*texts, strict=True))
+    body = tuple((row, *(texts.get((row, column), "") for column in columns)) for row in rows)
+    return Grid(caption, (corner, *columns), body)
+
+
 def column_label(column: str) -> str:
     """The heading of a table's column, such as "AdAware-Vol (end)" for "volume_search_end"."""
     for suffix, text in VARIANTS.items():
@@ -194,13 +196,10 @@ def column_label(column: str) -> str:
 
 def overview(cells: Iterable[Cell]) -> list[Grid]:
     """One grid for each place: a row per teacher, a column per learner, the paper's mean in brackets."""
-    grids = []
-    for caption, group in groupby(cells, lambda cell: cell.place):
-        members = {(cell.teacher, cell.learner): str(cell) for cell in group}
-        teachers, learners = (tuple(dict.fromkeys(names)) for names in zip(*members, strict=True))
-        body = tuple((column_label(name), *(members[name, learner] for learner in learners)) for name in teachers)
-        grids.append(Grid(caption, ("teacher", *learners), body))
-    return grids
+    return [
+        pivot(caption, "teacher", {(column_label(cell.teacher), cell.learner): str(cell) for cell in group})
+        for caption, group in groupby(cells, lambda cell: cell.place)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

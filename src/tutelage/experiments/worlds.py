@@ -1,12 +1,11 @@
 """The worlds of an experiment, by name: published:3:10 is the generator, the seed, and the size of the grid.
 
-The paper does not say how its worlds were drawn. Seeds 0 to 9 of the published generator reproduce Table 1. They cannot
-be the worlds of Sec. 6.2: in some of them L3 reaches no plus without a violation, or a conservative teacher no dot, and
-the printed means exclude that. The first ten seeds in which both can, the *reachable* worlds, fit the printed means.
-That they were selected in this way is our inference, and every result names its worlds. The *text* worlds follow
-the description in Sec. 6.
+Seeds 0 to 9 of the published generator reproduce Table 1. They cannot be the worlds of Sec. 6.2: in some of them L3
+reaches no plus without a violation, or a conservative teacher no dot, and the printed means exclude that. The first ten
+seeds in which both can, the *reachable* worlds, fit. That is our inference. The *text* worlds follow Sec. 6.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -43,15 +42,11 @@ class WorldName:
     @classmethod
     def parse(cls, text: str) -> "WorldName":
         """The world that "published:3:10" names."""
-        try:
-            generator, seed, size = text.split(":")
-            name = cls(generator, int(seed), int(size))
-        except ValueError:
-            name = cls("", 0, 0)
-        if name.generator not in GENERATORS:
+        parts = re.fullmatch(rf"({'|'.join(GENERATORS)}):([+-]?\d+):([+-]?\d+)", text)
+        if parts is None:
             known = "a name is generator:seed:size, such as published:0:10 or text:3:15"
             raise InvalidModel(f"{text!r} names no world; {known}")
-        return name
+        return cls(parts[1], int(parts[2]), int(parts[3]))
 
     def make(self) -> ObjectWorld:
         """The world itself."""
@@ -128,8 +123,7 @@ def seeds_of(generator: str, size: int, n: int) -> tuple[WorldName, ...]:
 @cache
 def reachable_worlds(size: int, n: int) -> tuple[WorldName, ...]:
     """The first n seeds with a plus that L3 reaches, and a dot that L5 reaches, without any violation."""
-    every = (WorldName("published", seed, size) for seed in count())
-    worlds = ((name, name.make()) for name in every)
+    worlds = ((name, name.make()) for name in (WorldName("published", seed, size) for seed in count()))
     fitting = (name for name, world in worlds if can_reach(world, "plus", "L3") and can_reach(world, "dot", "L5"))
     return tuple(islice(fitting, n))
 
