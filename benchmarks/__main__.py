@@ -9,7 +9,7 @@ import typer
 
 from benchmarks import kernels, learners, off_grid, report, scale, teachers, unknown, upkeep
 from benchmarks.measure import Figure, Step, WrongAnswer
-from tutelage.cli.printing import complain, progress, show, table
+from tutelage.cli.printing import complain, progress, show
 
 LARGE_HELP = (
     "Also 1000x1000 (kernels), 300x300 (learners), all of Appendix B.1 (teachers), worlds 0 to 9 (unknown), "
@@ -72,7 +72,7 @@ def run(
         raise typer.Exit(1) from error
     files = report.write(name, rows, out) if out else []
     grid = report.grid(name, rows)
-    shown = table(grid.caption, grid.header[:-1], [texts[:-1] for texts in grid.body])
+    shown = (grid.caption, grid.header[:-1], [texts[:-1] for texts in grid.body])
     show(report.as_data(name, rows), [shown, *report.notes(rows)], files, as_json=as_json)
     for sentence in (missed := report.misses(rows)):
         complain(sentence)

@@ -2,14 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import tutelage as tl
-from tutelage.cli.printing import AsJson, complain, progress, show, table
+from tutelage.cli.printing import AsJson, complain, progress, show
 from tutelage.outcomes import InvalidInput, Unavailable
 from tutelage.registry import look_up
 
@@ -38,24 +37,16 @@ def demo(
 
     [bold]tutelage demo --size 7 --json[/bold]
     """
-    from tutelage.experiments.run import compute_row
-    from tutelage.experiments.targets import N_DEMO_TASKS, demo
+    from tutelage.experiments import targets
     from tutelage.experiments.worlds import WorldName
 
     world = WorldName("published", seed, size)
     # A seed or a size that is not possible is refused here; a refused task would be a row.
     world.make()
-    with progress("teaching", N_DEMO_TASKS) as done:
-
-        def outcome(task: "Task") -> dict[str, Any]:
-            result = compute_row(task).outcome
-            done(f"{task.learner}, {task.teacher.name}")
-            return result
-
-        data, parts, drawn = demo(world, allowance, outcome)
+    with progress("teaching", targets.N_DEMO_TASKS) as done:
+        data, parts, drawn = targets.demo(world, allowance, done)
     files = [str(path) for path in tl.save_picture(drawn, picture)]
-    told = [part if isinstance(part, str) else table(*part) for part in (*parts, f"Picture: {', '.join(files)}")]
-    show(data | {"pictures": files}, told, as_json=as_json)
+    show(data | {"pictures": files}, [*parts, f"Picture: {', '.join(files)}"], as_json=as_json)
 
 
 def sweep(
@@ -79,7 +70,7 @@ def sweep(
 
     On a cluster: tutelage sweep plan.toml --address tcp://127.0.0.1:8786
     """
-    from tutelage.experiments.means import difference_rows, table_rows
+    from tutelage.experiments.means import table_of, table_of_differences
     from tutelage.experiments.run import Backend
     from tutelage.experiments.sweeps import collected, open_sweep
 
@@ -94,12 +85,8 @@ def sweep(
         files.append(rows)
     means = result.means()
     title = f"More than with {means[0].teacher}, in the cases that both have"
-    texts = {
-        "Mean reward of the learner (share of the certified bound)": table_rows(means),
-        title: difference_rows(means),
-    }
-    tables = [table(title, rows[0], rows[1:]) for title, rows in texts.items() if rows]
-    _show_rows(result, tables, files, [], as_json)
+    tables = [table_of("Mean reward of the learner (share of the certified bound)", means)]
+    _show_rows(result, tables + table_of_differences(title, means), files, [], as_json)
 
 
 def _show_rows(
@@ -144,8 +131,7 @@ def reproduce(
     if backend not in ("processes", "dask"):
         raise InvalidInput(f"backend must be 'processes' or 'dask', got {backend!r}")
     if (backend == "dask") != bool(address):
-        needed = "is needed for the backend 'dask' and for no other"
-        raise InvalidInput(f"an address, such as tcp://127.0.0.1:8786, {needed}")
+        raise InvalidInput("an address, as tcp://127.0.0.1:8786, is needed for the backend 'dask' and for no other")
     chosen = Backend(jobs or os.cpu_count() or 1, address)
     if what == "arena":
         _arena(out, 2 if quick else worlds, quick, chosen, as_json)
@@ -158,8 +144,8 @@ def reproduce(
         store.drop(task.key for task in tasks)
     _compute(what, tasks, store, chosen)
     data, grids, written = produce(names, store.rows(), worlds, out, with_report=what == "all")
-    data |= {"tables": [asdict(grid) for grid in grids]}
-    show(data, [table(grid.caption, grid.header, grid.body) for grid in grids], written, as_json=as_json)
+    data |= {"tables": [grid._asdict() for grid in grids]}
+    show(data, grids, written, as_json=as_json)
 
 
 def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "Backend", as_json: bool) -> None:
@@ -176,8 +162,7 @@ def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "Backend", as_json:
     result.to_file(files[0])
     write_whole(files[1], "\n".join(grid.markdown() for grid in grids).encode())
     arena.figure(result.rows).savefig(files[2], dpi=100)
-    tables = [table(grid.caption, grid.header, grid.body) for grid in grids]
-    _show_rows(result, tables, files, arena.broken_bounds(result.rows), as_json)
+    _show_rows(result, grids, files, arena.broken_bounds(result.rows), as_json)
 
 
 def _compute(what: str, tasks: "Sequence[Task]", store: "Store", backend: "Backend") -> None:

@@ -37,10 +37,13 @@ def _end_of_output() -> NoReturn:
 
 
 def show(data: Mapping[str, Any], parts: Iterable[Any], files: Iterable[Path] = (), *, as_json: bool) -> None:
-    """A result: one JSON object and nothing else, or its tables and lines; and the names of the files written."""
+    """A result: one JSON object and nothing else, or its tables and lines; and the names of the files written.
+
+    parts: texts, or the title, header, body and perhaps the caption of a table.
+    """
     if not as_json:
         for part in (*parts, *(f"Written: {path}" for path in files)):
-            say(part)
+            say(part if isinstance(part, str) else table(*part))
         return
     try:
         json.dump({"files": [*map(str, files)], **_plain(data)}, sys.stdout, allow_nan=False, default=str)

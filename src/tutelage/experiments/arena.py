@@ -1,11 +1,7 @@
 """The arena: teachers and learners of the literature against each other, with and without preferences.
 
-Every comparison is at the same number of demonstrations: a round is one lesson of `N_SHOWN` demonstrations from one
-start, chosen among the same number of candidates. An *aware* teacher demonstrates the best policy that keeps the
-learner's preferences instead of the optimal one; the choice among candidates is as before. Without preferences the two
-are one. Learners get preferences from `PreferringLearner`; those without memory learn from everything shown so far.
-
-The bound of a cell is the reward of the best policy, within the limits where they are hard: no lesson gets more.
+`docs/arena.md` has what takes part, the budget that all teachers have, and what came out. The bound of a cell is the
+reward of the best policy, within the limits where they are hard: no lesson gets more.
 """
 
 import math

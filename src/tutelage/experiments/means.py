@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from tutelage.arrays import Vector
 from tutelage.experiments.figures import legend
 from tutelage.experiments.settings import NUMBERS
+from tutelage.experiments.tables import Grid
 from tutelage.outcomes import InvalidInput
 from tutelage.pictures.plots import COLOURS, MARKERS
 from tutelage.registry import TEACHERS
@@ -207,24 +208,25 @@ def reasons(failed: Sequence[AnyRow]) -> list[str]:
     ]
 
 
-def table_rows(several: Sequence[Mean]) -> list[tuple[str, ...]]:
-    """The means as texts, for a table: the learner in its domain, then one column for each teacher."""
-    return _by_teacher(several, _text)
+def table_of(title: str, several: Sequence[Mean]) -> Grid:
+    """The means as texts: the learner in its domain, then one column for each teacher."""
+    return _by_teacher(title, several, _text)
 
 
-def difference_rows(several: Sequence[Mean]) -> list[tuple[str, ...]]:
+def table_of_differences(title: str, several: Sequence[Mean]) -> list[Grid]:
     """The paired differences as texts, where there are any."""
     sizes = [(mean, max(abs(mean.difference), mean.difference_error)) for mean in several if mean.n_pairs > 1]
     told = [mean for mean, size in sizes if size > 1e-9 * abs(mean.reward)]
-    return _by_teacher(told, lambda m: f"{m.difference:+.4g} ±{m.difference_error:.2g}, n {m.n_pairs}") if told else []
+    text = "{0.difference:+.4g} ±{0.difference_error:.2g}, n {0.n_pairs}".format
+    return [_by_teacher(title, told, text)] if told else []
 
 
-def _by_teacher(several: Sequence[Mean], text: Callable[[Mean], str]) -> list[tuple[str, ...]]:
+def _by_teacher(title: str, several: Sequence[Mean], text: Callable[[Mean], str]) -> Grid:
     teachers = _distinct(mean.teacher for mean in several)
     texts = {(mean.domain, mean.learner, mean.teacher): text(mean) for mean in several}
     places = _distinct((mean.domain, mean.learner) for mean in several)
-    body = [(*place, *(texts.get((*place, teacher), "") for teacher in teachers)) for place in places]
-    return [("domain", "learner", *map(teacher_label, teachers)), *body]
+    body = tuple((*place, *(texts.get((*place, teacher), "") for teacher in teachers)) for place in places)
+    return Grid(title, ("domain", "learner", *map(teacher_label, teachers)), body)
 
 
 def _text(mean: Mean) -> str:

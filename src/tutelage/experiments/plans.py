@@ -1,8 +1,6 @@
 """A user's own sweep: domains x learners x teachers x seeds, from a TOML file or the same data in Python.
 
-`docs/experiments.md` has a whole plan. A list always means "each of these"; a group with several lists means every
-combination. All names are checked before the first task is computed. A script may give learners and teachers of its
-own, which the plan may name; those that it does not name take part once, with their defaults.
+`docs/experiments.md` has a whole plan. All names are checked before the first task is computed.
 """
 
 import math

@@ -1,8 +1,7 @@
 """Sec. 6.2 under one joint reading: what the paper leaves open, as choices, and the values that fit the print best.
 
-A printed number depends on some of the choices (`NEEDS`). A joint reading has one value of every choice, for all 63
-numbers. Every combination that the rows reach is compared with the print, and the one whose means agree most often is
-reported, with what each single choice changes. A number that agrees under another reading only is named as such.
+A joint reading has one value of every choice, for all 63 numbers. Every combination that the rows reach is compared
+with the print, and the one whose means agree most often is reported, with what each single choice changes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -148,19 +147,21 @@ def compare(rows: Rows, n_worlds: int) -> list[Grid]:
     if not cells:
         return []
     means, spreads, both = _tally(cells)
-    title = (
-        f"Sec. 6.2: the joint reading with the most agreement, of {n_compared} compared: {means} of {len(cells)} means"
-    )
-    every = Grid(f"{title} agree, {spreads} spreads, {both} both", CHOICE_HEADER, tuple(_choices(found, reading)))
-    numbers = Grid("Sec. 6.2: every printed number", NUMBER_HEADER, tuple(_numbers(found, reading, cells)))
-    several = product(SIZES, range(n_worlds // N_WORLDS))
-    batches = tuple(row for size, batch in several if (row := _batch(rows, reading, size, batch)))
-    return [every, numbers, Grid("Sec. 6.2: the same reading on other worlds", BATCH_HEADER, batches)]
-
-
-CHOICE_HEADER = ("choice", "value", "numbers", "means", "spreads", "both", "gained", "lost")
-NUMBER_HEADER = ("printed number", "paper", "ours", "mean", "spread", "readings that agree", "with one other choice")
-BATCH_HEADER = ("size", "worlds", "means", "spreads", "both")
+    title = f"of {n_compared} compared: {means} of {len(cells)} means agree, {spreads} spreads, {both} both"
+    title = f"Sec. 6.2: the joint reading with the most agreement, {title}"
+    choices = ("choice", "value", "numbers", "means", "spreads", "both", "gained", "lost")
+    every = Grid(title, choices, tuple(_choices(found, reading)))
+    columns = ("printed number", "paper", "ours", "mean", "spread", "readings that agree", "with one other choice")
+    numbers = Grid("Sec. 6.2: every printed number", columns, tuple(_numbers(found, reading, cells)))
+    batches = []
+    for size, batch in product(SIZES, range(n_worlds // N_WORLDS)):
+        cells = under(survey(rows, N_WORLDS, (size,), batch), reading)
+        worlds = WORLD_SETS["reachable"](size, N_WORLDS * (batch + 1))[N_WORLDS * batch :]
+        if cells:
+            seeds = f"{worlds[0].seed} to {worlds[-1].seed}"
+            batches.append((f"{size}x{size}", seeds, *map(str, _tally(cells))))
+    sizes = ("size", "worlds", "means", "spreads", "both")
+    return [every, numbers, Grid("Sec. 6.2: the same reading on other worlds", sizes, tuple(batches))]
 
 
 def _tally(cells: Sequence[Cell]) -> tuple[int, int, int]:
@@ -200,9 +201,3 @@ def _numbers(found: Survey, reading: Reading, cells: Sequence[Cell]) -> Iterator
             f"{len(agreeing)} of {len(by_labels)}",
             "" if cell.verdict == "agrees" else "; ".join(near) or "none",
         )
-
-
-def _batch(rows: Rows, reading: Reading, size: int, batch: int) -> tuple[str, ...]:
-    cells = under(survey(rows, N_WORLDS, (size,), batch), reading)
-    seeds = [world.seed for world in WORLD_SETS["reachable"](size, N_WORLDS * (batch + 1))[N_WORLDS * batch :]]
-    return (f"{size}x{size}", f"{seeds[0]} to {seeds[-1]}", *map(str, _tally(cells))) if cells else ()

@@ -109,10 +109,7 @@ def _computed_by_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Row]:
 
 
 def _end_with_parent(parent: int) -> None:
-    """End this process soon after its parent has gone, even if the parent was killed and could not tell it.
-
-    parent: its id, from the parent itself; here it may have gone before the first task is read.
-    """
+    """End this process soon after its parent has gone, even if that was killed. parent: its id, from itself."""
 
     def wait() -> None:
         while os.getppid() == parent:

@@ -129,9 +129,7 @@ def revision() -> str:
     """The commit of the git checkout that contains the package; empty if there is none."""
     folder = Path(tutelage.__file__).parent
     try:
-        if not check_output(["git", "ls-files", "__init__.py"], cwd=folder, stderr=DEVNULL):
-            return ""
-        described = check_output(["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=folder, text=True)
-        return described.strip()
+        check_output(["git", "ls-files", "--error-unmatch", "__init__.py"], cwd=folder, stderr=DEVNULL)
+        return check_output(["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=folder, text=True).strip()
     except (OSError, SubprocessError):
         return ""

@@ -153,8 +153,7 @@ class Cell:
         return {**self.where, "learner": self.learner, "teacher": self.teacher, **known, **counts, **verdict}
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(NamedTuple):
     """A table of texts, under a caption; the first column names the rows."""
 
     caption: str

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 import tutelage
 from tutelage.data.files import write_whole
-from tutelage.experiments import figures, readings, settings, tables
+from tutelage.experiments import figures, readings, run, settings, tables
 from tutelage.experiments.settings import LEARNERS, LearnerSetting, Task, TeacherSetting, tasks_in
 from tutelage.experiments.tables import LEGEND, Cell, Entry, Grid, Rows, column_label
 from tutelage.experiments.worlds import WorldName
@@ -224,18 +224,24 @@ N_DEMO_TASKS = 2 * len(LEARNERS) + len(settings.KNOWING + settings.ADAPTIVE)
 
 
 def demo(
-    world: WorldName, allowance: float, outcome: Callable[[Task], dict[str, Any]]
+    world: WorldName, allowance: float, done: Callable[[str], object]
 ) -> tuple[dict[str, Any], list[Part], Figure]:
     """What `tutelage demo` shows: five soft learners in one world, and L2, which adaptive teachers identify.
 
-    allowance: the discounted visits that L2 allows to each kind of cell it avoids. outcome: the result of a task.
+    allowance: the discounted visits that L2 allows to each kind of cell it avoids. done: called after each task.
     Returns the results as data, what is printed, and the picture.
     """
+
+    def outcome(learner: str, model: LearnerSetting, teacher: TeacherSetting) -> dict[str, Any]:
+        row = run.compute_row(Task(world, learner, model, teacher))
+        done(f"{learner}, {teacher.name}")
+        return row.outcome
+
     soft = settings.soft_setting("soft", *settings.PENALTIES[0])
     both = (settings.AGNOSTIC, settings.BILEVEL)
-    pairs = {name: [outcome(Task(world, name, soft, teacher)) for teacher in both] for name in LEARNERS}
+    pairs = {name: [outcome(name, soft, teacher) for teacher in both] for name in LEARNERS}
     hard = LearnerSetting.of("hard", violation_allowance=allowance)
-    taught = {who: outcome(Task(world, "L2", hard, who)) for who in settings.KNOWING + settings.ADAPTIVE}
+    taught = {teacher: outcome("L2", hard, teacher) for teacher in settings.KNOWING + settings.ADAPTIVE}
     rows = [
         {"learner": learner, "optimal": agnostic["lesson_rewards"][0], "agnostic": agnostic["reward"]}
         | {"aware": aware["reward"], "bound": aware["bound"]}
