@@ -103,7 +103,7 @@ def test_help_has_two_examples_at_least(command):
 
 def test_the_examples_of_the_help_run(tmp_path, monkeypatch):
     """In order, in one folder. `serve`, which does not end by itself, has tests of its own."""
-    from tutelage.cli import domains, experiments, learn, teach
+    from tutelage.cli import domains, experiments, teach
 
     monkeypatch.chdir(tmp_path)
     roads = networkx.DiGraph([("a", "b", {"km": 1.0, "kind": "lane"}), ("b", "z", {"km": 2.0, "kind": "road"})])
@@ -121,8 +121,8 @@ def test_the_examples_of_the_help_run(tmp_path, monkeypatch):
     walks = tl.sample_demonstrations(domain, tl.uniform_policy(domain.mdp), 50, rng=0)
     tl.save_demonstrations(walks, "walks.npz")
     commands = []
-    from_outside = (domains.from_environment, domains.from_file, domains.info, learn.learn)
-    others = (learn.infer, experiments.sweep, experiments.reproduce, experiments.demo)
+    from_outside = (domains.from_environment, domains.from_file, domains.info, teach.learn)
+    others = (teach.infer, experiments.sweep, experiments.reproduce, experiments.demo)
     for function in (*from_outside, teach.teach, *others):
         for command in re.findall(r"\[bold\]tutelage (.*?)\[/bold\]", function.__doc__, flags=re.DOTALL):
             commands.append(command.split())

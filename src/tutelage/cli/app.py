@@ -8,9 +8,8 @@ import typer
 from tutelage import __version__
 from tutelage.cli.domains import info, make_import
 from tutelage.cli.experiments import demo, reproduce, sweep
-from tutelage.cli.learn import infer, learn
 from tutelage.cli.printing import say
-from tutelage.cli.teach import teach, teach_help
+from tutelage.cli.teach import infer, learn, teach, teach_help
 from tutelage.outcomes import MissingExtra
 
 EPILOG = (
