@@ -138,7 +138,11 @@ def more_searches(evidence: Evidence, begun: Searches, effort: Effort) -> Search
 def _followed(problem: FitProblem, begun: Searches, budget: watch.Budget, n_paths: int, n_straight: int) -> Searches:
     """Follow paths until a fit is good, after at least n_paths, or the budget is used up."""
     goal, ends, number, paths = problem.goal, list(begun.ends), begun.n_followed, begun.paths
-    while number < len(paths) and not (ends and _is_enough(problem, ends, number, n_paths, budget)):
+    while number < len(paths):
+        cost = _closest(ends).value if ends else np.inf
+        is_good = cost <= goal.good or (number >= goal.n_few and cost <= goal.rough)
+        if ends and ((number >= max(goal.n_least, n_paths) and is_good) or budget.left <= 0):
+            break
         # The first fit is free, so there is one.
         left, path, number = budget.left if ends else UNLIMITED, paths[number], number + 1
         if len(path.smoothing) == 1:
@@ -155,15 +159,6 @@ def _followed(problem: FitProblem, begun: Searches, budget: watch.Budget, n_path
         ends += _search(problem, Path(_in_full(problem, _closest(ends)), PATH.smoothing[START.local :]), budget)
         ends += _changed(problem, _closest(ends), budget)
     return Searches(tuple(ends), paths, number)
-
-
-def _is_enough(
-    problem: FitProblem, ends: Sequence[Search], n_followed: int, n_paths: int, budget: watch.Budget
-) -> bool:
-    """Whether a fit is good after enough paths, or the steps are used up."""
-    cost, goal = _closest(ends).value, problem.goal
-    is_good = cost <= goal.good or (n_followed >= goal.n_few and cost <= goal.rough)
-    return (n_followed >= max(goal.n_least, n_paths) and is_good) or budget.left <= 0
 
 
 def _paths(problem: FitProblem, last: Search | None, budget: watch.Budget) -> list[Path]:

@@ -212,7 +212,12 @@ class FitProblem:
 
     def evaluate(self, u: Vector, last: Answers | None, tau: float) -> Residuals[Answers]:
         """The weighted misfits of all answers and their derivative in u. tau: the smoothing."""
-        found = answers_of(self.domain, self.unit * u, self.shown, tau, last, accuracy=tau or self._accuracy(last))
+        accuracy = tau or PATH.coarsest
+        if tau == 0 and last is not None:
+            # Small beside the last misfit.
+            misfit = float(np.abs(self.misfits(last.expectation)).max(initial=0.0))
+            accuracy = min(max(PATH.finer * misfit, PATH.finest), PATH.coarsest)
+        found = answers_of(self.domain, self.unit * u, self.shown, tau, last, accuracy=accuracy)
         values, slopes = self.misfits(found.expectation).ravel(), self.weight @ found.slopes * self.unit
         slopes = slopes.reshape(-1, len(u))
         if tau >= PATH.guided:
@@ -225,13 +230,6 @@ class FitProblem:
         """(k, m), W (mu - mu_hat) of answers (k, d) to the first k lessons."""
         k = len(answers)
         return np.asarray((self.weight[:k] @ (answers - self.target[:k])[:, :, None])[:, :, 0])
-
-    def _accuracy(self, last: Answers | None) -> float:
-        """The error of answers, relative to their range, that is small beside the last misfit."""
-        if last is None:
-            return PATH.coarsest
-        misfit = float(np.abs(self.misfits(last.expectation)).max(initial=0.0))
-        return min(max(PATH.finer * misfit, PATH.finest), PATH.coarsest)
 
     def described(self, end: Search) -> Fit:
         """The fit at the end of a path. An allowance that no answer depends on is infinite, or below every mu_c."""

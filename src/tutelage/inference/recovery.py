@@ -133,17 +133,6 @@ class Answer:
         """(d,), (a, -b) of the point found."""
         return self.lift @ self.point
 
-    @property
-    def is_determined(self) -> Flags:
-        """(n,), whether each unknown is determined by itself."""
-        return np.asarray(np.linalg.norm(self.directions, axis=0) >= 1 - 1e-9)
-
-    def known_ranges(self, rounding: float) -> list[Vector | None]:
-        """(2,) for each unknown that is not negative and determined by itself: both ends; None for the others."""
-        spread = np.abs(self.directions).T @ (self.error + rounding / 10) + rounding
-        ends = np.array([np.maximum(self.point - spread, 0.0), self.point + spread]) / self.unit
-        return [ends[:, k] if known else None for k, known in enumerate(self.is_determined)]
-
 
 def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accuracy: float) -> Answer:
     """What the answer mu = seen (d,) to the lesson shown (d_r,) determines.
@@ -233,19 +222,16 @@ def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[Sof
     soft = SoftProgram(domain, zero, np.eye(len(seen)), zero, [whole]).opening()
     for _ in range(RECOVERY.n_covariances):
         covariance = count_covariance(domain, soft) / n + np.diag(rare_variance(domain, n))
-        root = _root(kept @ covariance @ kept.T)
+        seen_covariance = kept @ covariance @ kept.T
+        try:
+            root = np.linalg.cholesky(seen_covariance)
+        except np.linalg.LinAlgError:
+            # Without correlations, where rounding hides whether they are possible.
+            root = np.diag(np.sqrt(np.diag(seen_covariance)))
         weight = np.linalg.inv(root) @ kept
         start = root.T @ soft.weights[:n_seen]
         soft = match(domain, weight.T, seen, [block], tolerance=1e-3, start=start, near=soft)[1]
     return soft, weight
-
-
-def _root(covariance: Matrix) -> Matrix:
-    """The Cholesky root; without correlations where rounding hides whether they are possible."""
-    try:
-        return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        return np.diag(np.sqrt(np.diag(covariance)))
 
 
 def rare_variance(domain: Domain, n: int) -> Vector:

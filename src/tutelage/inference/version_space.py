@@ -93,9 +93,12 @@ def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix,
     slack, n = scales.slack[len(answer.shown) :] + answer.blur, len(answer.point)
     least, most = np.array([program.range_of(n), program.range_of(n + 1)]).T
     least, most = np.maximum(least, space[0, :2]), np.minimum(most, space[1, :2])
-    known = answer.known_ranges(PROGRAM_ACCURACY)
-    each = [program.range_of(k) if known[k] is None else known[k] for k in range(n - len(done), n)]
-    ranges = np.array(each).reshape(-1, 2)
+    # Of an unknown that is determined by itself both ends are known.
+    spread = np.abs(answer.directions).T @ (answer.error + PROGRAM_ACCURACY / 10) + PROGRAM_ACCURACY
+    ends = np.array([np.maximum(answer.point - spread, 0.0), answer.point + spread]).T / answer.unit[:, None]
+    is_known = np.linalg.norm(answer.directions, axis=0) >= 1 - 1e-9
+    paid = range(n - len(done), n)
+    ranges = np.array([ends[k] if is_known[k] else program.range_of(k) for k in paid]).reshape(-1, 2)
     fuzz = PROGRAM_ACCURACY / scales.unit[len(answer.shown) :] + PROGRAM_ACCURACY * ranges[:, 0]
     is_paid = ranges[:, 0] > 10 * fuzz
     # At the least C_c that the answers allow, where the space is bounded by it.
@@ -237,21 +240,17 @@ def is_likely(fit: Fit, best: Fit, evidence: Evidence) -> bool:
 
 def fitted_space(evidence: Evidence, fits: Sequence[Fit], accuracy: float) -> Matrix:
     """(2, 2 + d_c), the interval of each parameter: the hull of those of all fits that the answers do not reject."""
-    tried = (*fits, *_alternatives(evidence, fits[0]))
+    near, theta = list[Vector](), fits[0].theta
+    # One preference is paid for in full, absent, or kept to its allowance.
+    for j, kept in enumerate(fits[0].answers[:, evidence.domain.n_reward :].min(axis=0), start=2):
+        for allowed, factor in ((0.0, 1.0), (np.inf, 1.0), (kept, 2.0)):
+            if theta[j] != allowed:
+                near.append(theta.copy())
+                near[-1][j], near[-1][1] = allowed, factor * theta[1]
+    tried = (*fits, *fits_near(evidence, *near))
     best = min(tried, key=lambda fit: fit.cost)
     ends = [_interval(evidence, fit, accuracy) for fit in tried if is_likely(fit, best, evidence)]
     return np.array([np.min([end[0] for end in ends], axis=0), np.max([end[1] for end in ends], axis=0)])
-
-
-def _alternatives(evidence: Evidence, fit: Fit) -> tuple[Fit, ...]:
-    """Fits near another one in which one preference is paid for in full, absent, or kept to its allowance."""
-    near = list[Vector]()
-    for j, kept in enumerate(fit.answers[:, evidence.domain.n_reward :].min(axis=0), start=2):
-        for allowed, factor in ((0.0, 1.0), (np.inf, 1.0), (kept, 2.0)):
-            if fit.theta[j] != allowed:
-                near.append(fit.theta.copy())
-                near[-1][j], near[-1][1] = allowed, factor * fit.theta[1]
-    return fits_near(evidence, *near)
 
 
 def _interval(evidence: Evidence, fit: Fit, accuracy: float) -> tuple[Vector, Vector]:
@@ -264,8 +263,16 @@ def _interval(evidence: Evidence, fit: Fit, accuracy: float) -> tuple[Vector, Ve
     # The search ended there, and no answer did.
     low[:2][list(fit.at_limit)], high[:2][list(fit.at_limit)] = 0.0, np.inf
     if evidence.n_seen > evidence.domain.n_reward:
+        problem, violation = FitProblem.of(evidence), theta[1]
+        covariance = np.linalg.inv(problem.weight.transpose(0, 2, 1) @ problem.weight)
         for j in np.flatnonzero(is_open[2:]):
-            low[2 + j], high[2 + j] = _one_sided(evidence, fit, int(j))
+            # Above mu_c where nothing is paid, below where all is.
+            k, paid = evidence.domain.n_reward + j, fit.paid[:, j]
+            margin = QUANTILE * np.sqrt(covariance[:, k, k]) + np.array(evidence.bias)[:, k]
+            above = np.where(paid > 0.5 * violation, problem.target[:, k] + margin, np.inf).min()
+            below = np.where(paid == 0, problem.target[:, k] - margin, 0.0).max(initial=0.0)
+            if below <= above:
+                low[2 + j], high[2 + j] = below, above
     return low, high
 
 
@@ -284,13 +291,3 @@ def _errors(evidence: Evidence, fit: Fit, accuracy: float) -> Vector:
         exactness = max(accuracy, WEIGHT.fitted, math.sqrt(2 * fit.cost)) * math.sqrt(len(fit.jacobian))
         error = exactness * np.abs(inverse).sum(axis=0)
     return np.where(is_determined & np.isfinite(fit.theta), unit * error, np.inf)
-
-
-def _one_sided(evidence: Evidence, fit: Fit, j: int) -> tuple[float, float]:
-    """The interval of an allowance that no answer depends on: above mu_c where nothing is paid, below where all is."""
-    problem, k, paid = FitProblem.of(evidence), evidence.domain.n_reward + j, fit.paid[:, j]
-    variance = np.linalg.inv(problem.weight.transpose(0, 2, 1) @ problem.weight)[:, k, k]
-    margin, seen = QUANTILE * np.sqrt(variance) + np.array(evidence.bias)[:, k], problem.target[:, k]
-    high = np.where(paid > 0.5 * fit.theta[1], seen + margin, np.inf).min()
-    low = np.where(paid == 0, seen - margin, 0.0).max(initial=0.0)
-    return (float(low), float(high)) if low <= high else (0.0, math.inf)

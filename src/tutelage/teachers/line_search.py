@@ -2,8 +2,7 @@
 
 The next lesson is mu_L + alpha w*, with the largest alpha in [shortest, longest] that some policy realises. Where no
 policy realises such a push, the lesson is the policy nearest to mu_L + shortest w*. The bound is the largest reward of
-any policy within the half-spaces that the responses yield (`adaptive`). For one round and a set Omega_r of which only
-the diameter is known, this is Proposition 1 (`proposition_1_bound`).
+any policy within the half-spaces that the responses yield (`adaptive`), which is never above that of Proposition 1.
 
 A push of size alpha is realisable if some policy has mu_r = mu_L + alpha w*. Exactly, the largest in [0, longest] is a
 constrained MDP, where the rows of B are an orthonormal basis of the complement of w*:
@@ -79,15 +78,6 @@ def nearest_push(domain: Domain, start: Vector, weights: Vector, size: float, *,
     return Push(found.policy, size, found.value <= _width(domain, start, match_tolerance))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Bisection:
-    """How Algorithm 2 ends: the largest push lies in [low, high] if it is at least `shortest`; `push` is the lesson."""
-
-    low: float
-    high: float
-    push: Push
-
-
 def bisect_push(
     domain: Domain,
     start: Vector,
@@ -96,8 +86,8 @@ def bisect_push(
     *,
     push_tolerance: float,
     match_tolerance: float,
-) -> Bisection:
-    """Algorithm 2 as printed, between the shortest and the longest push.
+) -> tuple[float, float, Push]:
+    """Algorithm 2 as printed, between the shortest and the longest push: both ends of its last bracket, and the lesson.
 
     As in print, the shortest push is the fallback whenever the *last* trial fails, even if an earlier one succeeded.
     The text of the paper asks for the largest push that succeeded.
@@ -112,28 +102,7 @@ def bisect_push(
             high = push.size
     if not push.is_realised:
         push = nearest_push(domain, start, weights, ends[0], match_tolerance=match_tolerance)
-    return Bisection(low, high, push)
-
-
-def proposition_1_bound(gain: float, push: float, diameter: float, weights: Vector) -> float:
-    """Proposition 1 (Eq. 8): an upper bound on R-bar_L - R(mu_L), the reward that a projecting learner can still gain.
-
-        R-bar_L - R(mu_L) <= gain + norm_2(w*) D sqrt(gain / (push norm_2(w*)^2 - gain))
-
-    gain: w* @ (mu_L' - mu_L), the reward gained by the realised lesson mu_T = mu_L + push w*. diameter: D, of Omega_r.
-
-    Proof, for weights of any length. Let n = norm_2(w*) and mu_L' - mu_L = gain w* / n^2 + v, with v orthogonal to w*.
-    As a projection, mu_L' satisfies <mu_T - mu_L', x - mu_L'> <= 0 for each x in Omega_r^L. At x = mu_L this reads
-    v @ v <= gain (push - gain / n^2); hence 0 <= gain <= push n^2. For any x, let s = w* @ (x - mu_L') and let u be the
-    part of x - mu_L' that is orthogonal to w*. Then s (push - gain / n^2) <= u @ v, and with norm_2(u) <= D
-    s <= n D sqrt(gain / (push n^2 - gain)), which is Eq. 9 with the slope of Eq. 10.
-
-    If gain = push n^2, then v = 0: the learner matches the lesson, the inequality above holds for every x, and the
-    proposition bounds nothing. The function returns infinity for gain >= push n^2, and takes a gain below 0 as 0.
-    """
-    gain, norm = max(gain, 0.0), float(np.linalg.norm(weights))
-    rest = push * norm**2 - gain
-    return gain + norm * diameter * math.sqrt(gain / rest) if rest > 0 else math.inf
+    return low, high, push
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +113,8 @@ class LineSearchTeacher(BaseTeacher):
     largest push by one constrained MDP, or "bisection", Algorithm 2 as printed, to within push_tolerance.
     match_tolerance: the distance, relative to the largest feature plus the size of mu_L, at which a push counts as
     realised. The rounds end when the certified bound is within stop_tolerance, a reward, of the largest reward earned,
-    or when none of the last `patience` rounds gained more than stop_tolerance.
+    or when none of the last `patience` rounds gained more than stop_tolerance. diameter: of a box that contains every
+    reward expectation.
 
     The defaults depend on the units of the domain. Pushes are from 0.1 to 5, to within 0.001, of the push that moves
     the feature with the largest true weight by the largest feature. stop_tolerance is 0.0001 of the range of the
@@ -179,17 +149,12 @@ class LineSearchTeacher(BaseTeacher):
         for name in ("stop_tolerance", "patience", "push_tolerance", "match_tolerance"):
             if not getattr(self, name) > 0:
                 raise InvalidModel(f"{name} must be positive, got {getattr(self, name)}")
-        object.__setattr__(self, "diameter", self._diameter())
-
-    def _diameter(self) -> float:
-        """The diameter of a box that contains every reward expectation; ten times what a random walk collects where
-        some policy goes on for ever, which is no proof, but far beyond what pays."""
-        if np.isinf(self.domain.mdp.horizon):
-            walk = expectation(self.domain, uniform_policy(self.domain.mdp)).reward
-            return 10 * float(np.linalg.norm(walk))
-        limits, axes = no_limits(self.domain), np.eye(self.domain.n_reward)
-        sides = [sum(best_policy(self.domain, way, limits).bound for way in (axis, -axis)) for axis in axes]
-        return float(np.linalg.norm(sides))
+        # Ten times what a random walk collects where some policy goes on for ever: no proof, but far beyond what pays.
+        sides = 10 * expectation(self.domain, uniform_policy(self.domain.mdp)).reward
+        if np.isfinite(self.domain.mdp.horizon):
+            limits, axes = no_limits(self.domain), np.eye(self.domain.n_reward)
+            sides = np.array([sum(best_policy(self.domain, w, limits).bound for w in (axis, -axis)) for axis in axes])
+        object.__setattr__(self, "diameter", float(np.linalg.norm(sides)))
 
     def open(self) -> Opening:
         """An optimal policy of the unconstrained MDP."""
@@ -217,7 +182,7 @@ class LineSearchTeacher(BaseTeacher):
         domain, weights, tolerance = self.domain, self.true_weights, self.match_tolerance
         if self.method == "bisection":
             step, ends = self.push_tolerance, (self.shortest_push, self.longest_push)
-            return bisect_push(domain, start, weights, ends, push_tolerance=step, match_tolerance=tolerance).push
+            return bisect_push(domain, start, weights, ends, push_tolerance=step, match_tolerance=tolerance)[2]
         least = nearest_push(domain, start, weights, self.shortest_push, match_tolerance=tolerance)
         if not least.is_realised:
             return least
@@ -225,7 +190,13 @@ class LineSearchTeacher(BaseTeacher):
 
     def bound(self, rounds: Sequence[Round]) -> float:
         """The largest reward within the cuts; infinite where the responses contradict the cuts."""
-        limits = cuts(self.domain, rounds, self._rounding)
+
+        def rounding(taught: Round) -> float:
+            # The error of a cut anywhere within the diameter, given the accuracy of mu_L.
+            error = SOLVED * (self.feature_unit + float(np.abs(taught.response.expectation.reward).max()))
+            return error * (1 + self.diameter / distance(taught))
+
+        limits = cuts(self.domain, rounds, rounding)
         if are_contradicted(self.domain, limits, rounds):
             return math.inf
         try:
@@ -233,11 +204,6 @@ class LineSearchTeacher(BaseTeacher):
         except InfeasibleConstraints:
             return math.inf
         return certified(bound, float(mean_rewards(rounds, self.true_weights).max()), self.reward_unit)
-
-    def _rounding(self, taught: Round) -> float:
-        """The error of a cut anywhere within the diameter, given the accuracy of mu_L."""
-        error = SOLVED * (self.feature_unit + float(np.abs(taught.response.expectation.reward).max()))
-        return error * (1 + self.diameter / distance(taught))
 
     def _reason_to_end(self, rounds: Sequence[Round], bound: float) -> str:
         """The reason to stop, or an empty string."""
