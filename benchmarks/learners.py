@@ -19,8 +19,7 @@ from benchmarks.rivals import NO_CVXPY, has_cvxpy, solve_cones
 from tutelage.arrays import Vector
 from tutelage.bellman.equations import solve_soft
 from tutelage.chains.expectations import expectation
-from tutelage.learners.entropy import SoftLearner, StandardLearner
-from tutelage.learners.projection import HardLearner
+from tutelage.learners.exact import HardLearner, SoftLearner, StandardLearner
 from tutelage.learners.published import PublishedLearner
 from tutelage.roles import CertifiedResponse, Lesson
 

@@ -31,7 +31,7 @@ from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum, no_limits
-from tutelage.learners.projection import HardLearner
+from tutelage.learners.exact import HardLearner
 from tutelage.roles import Lesson
 
 N_STATES, GROWING = 10_000, (10_000, 30_000, 100_000, 300_000, 1_000_000)

@@ -23,7 +23,7 @@ from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum
 from tutelage.interaction import teach
-from tutelage.learners.projection import HardLearner
+from tutelage.learners.exact import HardLearner
 from tutelage.roles import CertifiedResponse
 from tutelage.teachers.adaptive import VolumeSearchTeacher
 from tutelage.teachers.line_search import LineSearchTeacher

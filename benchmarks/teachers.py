@@ -20,7 +20,7 @@ from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum
 from tutelage.experiments.tables import printed_known
 from tutelage.learners.dual import Reduction
-from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.exact import SoftLearner
 from tutelage.learners.penalties import Preference
 from tutelage.teachers.bilevel import BilevelTeacher
 

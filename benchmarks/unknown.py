@@ -16,7 +16,7 @@ from benchmarks.measure import Figure, Step, check, timed
 from tutelage.chains.expectations import expectation
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
-from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.exact import SoftLearner
 from tutelage.learners.sampled import SampledLearner
 from tutelage.roles import Advice, Round
 from tutelage.teachers.adaptive_bilevel import AdaptiveBilevelTeacher

@@ -13,8 +13,7 @@ from tutelage.bellman.soft_expectations import combined_features, soft_expansion
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import no_limits
 from tutelage.interaction import teach
-from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.projection import HardLearner
+from tutelage.learners.exact import HardLearner, SoftLearner
 from tutelage.model.mdp import MDP, Domain
 from tutelage.roles import Lesson
 from tutelage.teachers.adaptive import VolumeSearchTeacher

@@ -19,9 +19,8 @@ from tutelage.constrained.problem import HalfSpaces, preference_limits
 from tutelage.environments.object_world import object_world
 from tutelage.inference.misfit import Evidence
 from tutelage.inference.recovery import feature_scales
-from tutelage.learners.entropy import ApproximateHardLearner, SoftLearner
+from tutelage.learners.exact import ApproximateHardLearner, HardLearner, SoftLearner
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.roles import Learner, Lesson, Response, Round

@@ -9,8 +9,7 @@ from problems import assert_same_transcript, random_problem
 from tutelage.chains.expectations import Expectation
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
-from tutelage.learners.entropy import SoftLearner
-from tutelage.learners.projection import HardLearner
+from tutelage.learners.exact import HardLearner, SoftLearner
 from tutelage.learners.sampled import SampledLearner
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InvalidModel

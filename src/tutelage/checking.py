@@ -20,7 +20,7 @@ from tutelage.chains.expectations import expectation
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
-from tutelage.learners.projection import HardLearner
+from tutelage.learners.exact import HardLearner
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InvalidInput, TutelageError

@@ -148,7 +148,7 @@ def test_the_routes_are_printed_by_name(folder):
 
 
 def test_the_rounds_before_a_failure_are_printed(folder, monkeypatch, capsys):
-    from tutelage.learners.projection import HardLearner
+    from tutelage.learners.exact import HardLearner
 
     answered = []
 

@@ -20,7 +20,7 @@ from tutelage.constrained.direct import FEW_CHOICES, Ball, best_within_balls
 from tutelage.constrained.objectives import MostReward, NearestSquared
 from tutelage.constrained.occupancy_polytope import MANY_ROWS, Problem, best_policy, is_crowded, nearest_policy
 from tutelage.constrained.problem import no_limits, preference_limits
-from tutelage.learners.projection import HardLearner
+from tutelage.learners.exact import HardLearner
 from tutelage.model.mdp import MDP, Domain, per_choice
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.roles import Lesson

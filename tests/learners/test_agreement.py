@@ -16,7 +16,7 @@ from strategies import random_policy, some_of
 
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.learners.convex_constraints import distance_constraint, quadratic_constraint
-from tutelage.learners.entropy import GenericLearner
+from tutelage.learners.exact import GenericLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.roles import Lesson
 

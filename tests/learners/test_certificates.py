@@ -20,9 +20,8 @@ from tutelage.convex.blocks import model_minimum
 from tutelage.convex.newton import Reached
 from tutelage.learners import projection, soft_program
 from tutelage.learners import sampled as observed
-from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner
+from tutelage.learners.exact import ApproximateHardLearner, GenericLearner, HardLearner, SoftLearner
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.learners.projection import HardLearner
 from tutelage.learners.published import PublishedLearner
 from tutelage.learners.sampled import CallbackLearner
 from tutelage.model.mdp import MDP, Domain

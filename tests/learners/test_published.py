@@ -13,7 +13,7 @@ from tutelage.chains.expectations import causal_entropy
 from tutelage.environments.object_world import object_world
 from tutelage.experiments.settings import LEARNERS, PENALTIES
 from tutelage.experiments.tables import printed_known
-from tutelage.learners.entropy import ApproximateHardLearner, SoftLearner
+from tutelage.learners.exact import ApproximateHardLearner, SoftLearner
 from tutelage.learners.published import PublishedHardLearner, PublishedLearner
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import uniform_policy

@@ -9,9 +9,8 @@ from strategies import random_domain, random_policy
 
 from tutelage.chains.expectations import expectation
 from tutelage.data.sampling import sample_demonstrations
-from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner, StandardLearner
+from tutelage.learners.exact import ApproximateHardLearner, GenericLearner, HardLearner, SoftLearner, StandardLearner
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InfeasibleConstraints, NotConverged
 from tutelage.roles import Lesson

@@ -6,9 +6,8 @@ from numpy.testing import assert_array_equal
 
 from tutelage.chains.expectations import expectation
 from tutelage.environments.object_world import object_world
-from tutelage.learners.entropy import ApproximateHardLearner, GenericLearner, SoftLearner, StandardLearner
+from tutelage.learners.exact import ApproximateHardLearner, GenericLearner, HardLearner, SoftLearner, StandardLearner
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.learners.projection import HardLearner
 from tutelage.learners.published import PublishedHardLearner, PublishedLearner
 from tutelage.model.policy import check_policy, uniform_policy
 from tutelage.roles import Lesson

@@ -10,7 +10,7 @@ from tutelage.chains.expectations import expectation
 from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.interaction import teach
-from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.exact import SoftLearner
 from tutelage.learners.sampled import SampledLearner
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidInput, InvalidModel

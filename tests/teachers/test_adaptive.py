@@ -19,7 +19,7 @@ from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
-from tutelage.learners.projection import HardLearner
+from tutelage.learners.exact import HardLearner
 from tutelage.learners.sampled import CallbackLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel

@@ -11,7 +11,7 @@ from strategies import random_domain
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation
 from tutelage.constrained.problem import no_limits, preference_limits
-from tutelage.learners.entropy import ApproximateHardLearner, SoftLearner
+from tutelage.learners.exact import ApproximateHardLearner, SoftLearner
 from tutelage.model.policy import uniform_policy
 from tutelage.roles import Lesson, Round
 from tutelage.teachers.base import Plan

@@ -18,8 +18,7 @@ from tutelage.constrained.problem import no_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import object_world
 from tutelage.interaction import teach
-from tutelage.learners.entropy import ApproximateHardLearner
-from tutelage.learners.projection import HardLearner
+from tutelage.learners.exact import ApproximateHardLearner, HardLearner
 from tutelage.learners.sampled import CallbackLearner
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Lesson

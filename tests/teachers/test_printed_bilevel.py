@@ -13,7 +13,7 @@ from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.bellman.soft_expectations import combined_features, soft_expansion
 from tutelage.convex import frank_wolfe
 from tutelage.environments.object_world import object_world
-from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.exact import SoftLearner
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.roles import Lesson
 from tutelage.teachers import printed_bilevel as printed

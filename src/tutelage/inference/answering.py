@@ -25,7 +25,7 @@ from tutelage import watch
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.bellman.soft_expectations import SoftExpansions, combined_features, soft_expansions
 from tutelage.convex.blocks import SURFACE, box_minima
-from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.exact import SoftLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged
 

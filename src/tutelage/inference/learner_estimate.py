@@ -30,7 +30,7 @@ from tutelage.inference.version_space import (
     narrowed,
     rivals_of,
 )
-from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.exact import SoftLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, NotConverged
 from tutelage.roles import Round, check_lesson

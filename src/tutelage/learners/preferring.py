@@ -8,9 +8,8 @@ learner's.
 from dataclasses import dataclass
 
 from tutelage.arrays import Readable
-from tutelage.learners.entropy import GenericLearner
+from tutelage.learners.exact import GenericLearner, HardLearner
 from tutelage.learners.penalties import Preference
-from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import Domain
 from tutelage.roles import Learner, Lesson, Response, respond_after
 

@@ -20,7 +20,7 @@ from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import require_feasible
 from tutelage.convex.blocks import residual, terms
-from tutelage.learners.entropy import EntropyLearner, respond_there
+from tutelage.learners.exact import EntropyLearner, respond_there
 from tutelage.learners.penalties import Mismatch, Preference, Tangents, build_response, signed_multipliers
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain, choice_reward

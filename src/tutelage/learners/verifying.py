@@ -26,9 +26,8 @@ from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.problem import or_one, sizes
 from tutelage.convex.blocks import contained, terms
-from tutelage.learners.entropy import GenericLearner, moved
+from tutelage.learners.exact import GenericLearner, HardLearner, moved
 from tutelage.learners.penalties import DUAL_NORM, Mismatch, Preference, Tangents
-from tutelage.learners.projection import HardLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Lesson, Response

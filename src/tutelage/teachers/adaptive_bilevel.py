@@ -32,7 +32,7 @@ from tutelage.inference.answering import answers_of
 from tutelage.inference.fit_search import THOROUGH, Effort, Searches
 from tutelage.inference.learner_estimate import LearnerEstimate, Observed, estimate_from
 from tutelage.inference.recovery import Scales, count_covariance, feature_scales
-from tutelage.learners.entropy import SoftLearner
+from tutelage.learners.exact import SoftLearner
 from tutelage.outcomes import InvalidModel, TutelageError
 from tutelage.roles import Advice, CertifiedResponse, Lesson, Opening, Round
 from tutelage.teachers.adaptive import close, mean_rewards

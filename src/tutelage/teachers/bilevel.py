@@ -22,7 +22,7 @@ from tutelage.constrained.occupancy_polytope import best_policy, require_feasibl
 from tutelage.constrained.problem import no_limits, or_one
 from tutelage.convex.blocks import Block
 from tutelage.learners.dual import Dual, Reduction
-from tutelage.learners.entropy import GenericLearner
+from tutelage.learners.exact import GenericLearner
 from tutelage.learners.penalties import Tangents
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime, TutelageError
