@@ -45,22 +45,13 @@ OF_SAMPLES = Effort(n_steps=2_000, n_more=1_500)
 OF_REWARDS = Effort(n_steps=2_000, n_straight=600, n_more=1_500, n_more_paths=4)
 
 
-@dataclass(frozen=True, slots=True)
-class RoundRule:
-    """same: lessons this close, relative to the range of each feature, are the same. new: lessons this far from all
-    others, in the same unit, tell more. beyond: how far a lesson lies beyond the response planned, in the same unit.
-    n_foreign: rounds with a learner that no soft learner explains, before the best lesson is repeated. worthwhile: a
-    promise of this share of the standard error of an answer's reward is worth a round.
-    """
-
-    same: float = 1e-7
-    new: float = 0.01
-    beyond: float = 0.1
-    n_foreign: int = 4
-    worthwhile: float = 0.25
-
-
-RULE = RoundRule()
+# In the range of each feature: lessons this close are the same, this far from all others tell more, and a lesson lies
+# this far beyond the response planned.
+SAME, NEW, BEYOND = 1e-7, 0.01, 0.1
+# Rounds with a learner that no soft learner explains, before the best lesson is repeated.
+N_FOREIGN = 4
+# A promise of this share of the standard error of an answer's reward is worth a round.
+WORTHWHILE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,18 +92,20 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         """An optimal policy of the unconstrained MDP."""
         return Opening(optimal_lesson(self.domain, self.true_weights), "an optimal policy", self.ceiling)
 
-    def estimate(self, rounds: Sequence[Round]) -> LearnerEstimate:
-        """What the rounds say about the learner."""
-        return self._estimated(rounds, THOROUGH, has_intervals=True)
-
     @property
     def _is_exact(self) -> bool:
         """Whether answers are seen whole and without noise."""
         return self.observed == "expectation" and not self.n_trajectories
 
-    def _estimated(
-        self, rounds: Sequence[Round], effort: Effort, begun: Searches | None = None, *, has_intervals: bool = False
+    def estimate(
+        self,
+        rounds: Sequence[Round],
+        effort: Effort = THOROUGH,
+        begun: Searches | None = None,
+        *,
+        has_intervals: bool = True,
     ) -> LearnerEstimate:
+        """What the rounds say about the learner, as `estimate_from`."""
         return estimate_from(
             self.domain,
             self.scales,
@@ -132,7 +125,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         """The lesson for the most optimistic learner that explains the answers, or the reason to stop."""
         unit, rewards, telling = self.reward_unit, mean_rewards(rounds, self.true_weights), None
         try:
-            estimate = self._estimated(rounds, self._effort)
+            estimate = self.estimate(rounds, self._effort, has_intervals=False)
             plan, reason = self._planned(rounds, estimate, estimate.plausible)
             if reason and not self._is_exact:
                 estimate, plan, reason = self._further(rounds, estimate, plan, reason)
@@ -158,14 +151,14 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         if not self._is_exact:
             return Advice(None, "", self.ceiling)
         earned = float(mean_rewards(rounds, self.true_weights).max())
-        return Advice(None, "", self.bound(self._estimated(rounds, self._effort), earned))
+        return Advice(None, "", self.bound(self.estimate(rounds), earned))
 
     def _further(
         self, rounds: Sequence[Round], estimate: LearnerEstimate, plan: BilevelPlan, reason: str
     ) -> tuple[LearnerEstimate, BilevelPlan, str]:
         """After a longer search: the estimate, a plan for the first rival that promises more, and no reason to end."""
         planned_for = estimate.plausible
-        estimate = self._estimated(rounds, self._effort, estimate.searches)
+        estimate = self.estimate(rounds, self._effort, estimate.searches, has_intervals=False)
         better = [] if np.array_equal(estimate.plausible, planned_for) else [estimate.plausible]
         # After this many rounds no lesson is planned for learners that do not explain the answers.
         is_over = estimate.contradiction and len(rounds) >= self.domain.n_preference + 3
@@ -174,10 +167,6 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             if not objection:
                 return estimate, other, ""
         return estimate, plan, reason
-
-    def plan(self, estimate: LearnerEstimate) -> BilevelPlan:
-        """The exact bi-level plan for the most plausible learner."""
-        return self._plan_for(estimate.learner())
 
     def _plan_for(self, learner: SoftLearner) -> BilevelPlan:
         plan = BilevelTeacher(
@@ -194,8 +183,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         domain, unit = self.domain, self.scales.unit[: self.domain.n_reward]
         weights, start = _weights(plan)[: domain.n_reward], plan.response.expectation.reward
         side = np.where(np.abs(weights) >= (1 - 1e-6) * learner.mismatch_penalty, np.sign(weights), 0.0)
-        least = np.minimum(side, 0) * RULE.beyond - RULE.same
-        most = np.maximum(side, 0) * RULE.beyond + RULE.same
+        least = np.minimum(side, 0) * BEYOND - SAME
+        most = np.maximum(side, 0) * BEYOND + SAME
         normals = np.vstack([np.diag(1 / unit), -np.diag(1 / unit)])
         offsets = np.concatenate([start / unit + most, -start / unit - least])
         limits = reward_limits(domain, normals, offsets, [f"end {k} of the lesson" for k in range(len(offsets))])
@@ -248,13 +237,13 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         # A fit that misses an answer promises nothing; its lesson tells more.
         is_blind = not self._is_exact and estimate.contradiction != ""
         gain = plan.achieved - float(rewards.max())
-        if not is_blind and gain <= max(self.stop_tolerance * self.span, RULE.worthwhile * self._noise(plan)):
+        if not is_blind and gain <= max(self.stop_tolerance * self.span, WORTHWHILE * self._noise(plan)):
             return "the learner answers as predicted, and no lesson promises more"
-        if self._is_known(rounds, plan.lesson, RULE.new if is_blind else RULE.same):
+        if self._is_known(rounds, plan.lesson, NEW if is_blind else SAME):
             return "the best lesson for the learner inferred was taught before"
         is_foreign = estimate.contradiction and self.observed == "expectation"
         most = self.domain.n_preference + (3 if self._is_exact or is_blind else 4)
-        if len(rounds) >= (RULE.n_foreign if is_foreign else most):
+        if len(rounds) >= (N_FOREIGN if is_foreign else most):
             return f"{len(rounds)} rounds did not determine the learner"
         return ""
 
@@ -281,7 +270,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             lessons += [optimal_lesson(domain, weights * multiple) for multiple in multiples]
         else:
             lessons = [lesson for lesson in lessons if weights @ lesson.expectation > earned]
-        return next((lesson for lesson in lessons if not self._is_known(rounds, lesson, RULE.new)), None)
+        return next((lesson for lesson in lessons if not self._is_known(rounds, lesson, NEW)), None)
 
     def _is_known(self, rounds: Sequence[Round], lesson: Lesson, tolerance: float) -> bool:
         """Whether a lesson this close was taught before."""
