@@ -234,7 +234,7 @@ class Crashing(tl.AgnosticTeacher):
 @pytest.mark.parametrize(
     ("faulty", "fault"),
     [
-        (Counting, "open gives other advice the next time (reason)"),
+        (Counting, "open advises otherwise the next time (reason)"),
         (Silent, "open must return an Advice with a lesson, not None"),
         (Ending, "open must return an Advice with a lesson"),
         (Wrong, "the lesson's expectation has 1 entries, but there are 3 reward features"),

@@ -109,43 +109,34 @@ def _learner_faults(make: Callable[[], Any], domain: Domain) -> Iterator[str]:
         return
     before = {name: _held(lesson) for name, lesson in lessons.items()}
     for name, lesson in lessons.items():
+        answer = None
         try:
             answer = learner.respond(lesson)
+            answers[name] = check_response(domain, answer)
         except TutelageError as error:
             refused = refused or f"{name}: {error}"
-            continue
+            if answer is not None:
+                yield f"to {name}, {error}"
+                return
         except Exception as error:
             yield f"to {name}, respond raises {type(error).__name__}: {error}; refuse a lesson by tl.InvalidInput"
-            return
-        try:
-            answers[name] = check_response(domain, answer)
-        except InvalidInput as error:
-            yield f"to {name}, {error}"
             return
     if not answers:
         yield f"it answers no lesson; to {refused}"
         return
-    faults = list(_impurities(learner, {name: lessons[name] for name in answers}, answers))
+    first, *_, last = [*answers, *answers]
+    before["after"] = _held(answers[first])
+    known = {f"to {name}, it answers": answer for name, answer in answers.items()}
+    calls = {what: partial(learner.respond, lessons[name]) for what, name in zip(known, answers, strict=True)}
+    after = partial(respond_after, learner, lessons[last], answers[first])
+    faults = list(_impurities(calls | {"to the same lesson after the same response, it answers": after}, known))
     faults += [f"it writes into the lesson, {name}" for name in lessons if _held(lessons[name]) != before[name]]
+    if _held(answers[first]) != before["after"]:
+        faults.append("it writes into the response that it is given as `after`")
     yield from faults
     if not faults:
-        first, *_, last = [*answers, *answers]
         rounds = Transcript(np.ones(domain.n_reward)).followed_by(Round(lessons[first], answers[first]))
         yield from _lasting_faults(learner, domain, rounds, lessons[last])
-
-
-def _impurities(learner: Learner, lessons: Mapping[str, Lesson], answers: Mapping[str, Response]) -> Iterator[str]:
-    """The same lessons again, in the same order, first alone and then after the first response."""
-    for name, lesson in lessons.items():
-        again = _held(learner.respond(lesson))
-        yield from _differences(again, _held(answers[name]), f"to {name}, it answers otherwise the next time")
-    first, lesson = answers[next(iter(answers))], list(lessons.values())[-1]
-    held, later = _held(first), respond_after(learner, lesson, first)
-    respond_after(learner, first.lesson, later)
-    again = _held(respond_after(learner, lesson, first))
-    yield from _differences(again, _held(later), "to the same lesson after the same response, it answers otherwise")
-    if _held(first) != held:
-        yield "it writes into the response that it is given as `after`"
 
 
 def _teacher_faults(make: Callable[[], Any], learner: Learner) -> Iterator[str]:
@@ -166,16 +157,20 @@ def _teacher_faults(make: Callable[[], Any], learner: Learner) -> Iterator[str]:
         yield "it writes into the rounds that it is shown"
         return
     transcript = teach(teacher, learner, max_rounds=4)
-    rounds = transcript.rounds
-    advice = [_held(teacher.adapt(rounds[:n])) for n in range(1, len(rounds) + 1)]
-    yield from _differences(_held(teacher.open()), _held(first), "open gives other advice the next time")
-    for n in range(len(rounds), 0, -1):
-        again = _held(teacher.adapt(rounds[:n]))
-        yield from _differences(again, advice[n - 1], f"after the same {n} rounds, adapt gives other advice")
-    for number, each in enumerate(rounds, start=1):
+    shown = {n: partial(teacher.adapt, transcript.rounds[:n]) for n in range(1, len(transcript.rounds) + 1)}
+    calls = {f"after the same {n} rounds, it advises": call for n, call in shown.items()}
+    yield from _impurities({"open advises": teacher.open} | calls, {"open advises": first})
+    for number, each in enumerate(transcript.rounds, start=1):
         if not each.response_reward <= each.bound + 1e-6 * (1 + abs(each.response_reward)):
             yield f"in round {number} the learner earns {each.response_reward:.6g}, above the bound {each.bound:.6g}"
     yield from _lasting_faults(teacher, teacher.domain, transcript, None)
+
+
+def _impurities(calls: Mapping[str, Callable[[], Any]], known: Mapping[str, Any]) -> Iterator[str]:
+    """What differs when all calls are made a second time, in the same order. known: results of the first time."""
+    once = {what: _held(known[what] if what in known else call()) for what, call in calls.items()}
+    for what, call in calls.items():
+        yield from _differences(_held(call()), once[what], f"{what} otherwise the next time")
 
 
 def _held(value: Any) -> Held:

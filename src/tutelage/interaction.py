@@ -7,7 +7,8 @@ lost: the error of a failed interaction carries the rounds, and with a path ever
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -104,23 +105,18 @@ def replay(teacher: Teacher, transcript: Transcript, *, on_round: OnRound | None
 
     Raises `InteractionFailed` where the teacher gives another lesson than the recorded one.
     """
-    learner = _RecordedLearner(iter(transcript.rounds))
+    recorded = iter(transcript.rounds)
+
+    def respond(lesson: Lesson) -> Response:
+        before, now = next(recorded), lesson.expectation
+        if not np.allclose(before.lesson.expectation, now, rtol=1e-9, atol=1e-9):
+            told = f"the recorded lesson is {before.lesson.expectation}"
+            raise InvalidInput(f"{told}, but this teacher gives {now}")
+        return before.response
+
+    learner = cast(Learner, SimpleNamespace(respond=respond))
     again = teach(teacher, learner, max_rounds=len(transcript.rounds), on_round=on_round)
     return again if len(again.rounds) < len(transcript.rounds) else again.ending(transcript.ended)
-
-
-@dataclass
-class _RecordedLearner:
-    """Returns the recorded response to each lesson, and refuses a lesson that was not recorded."""
-
-    rounds: Iterator[Round]
-
-    def respond(self, lesson: Lesson) -> Response:
-        recorded = next(self.rounds)
-        before, now = recorded.lesson.expectation, lesson.expectation
-        if not np.allclose(before, now, rtol=1e-9, atol=1e-9):
-            raise InvalidInput(f"the recorded lesson is {before}, but this teacher gives {now}")
-        return recorded.response
 
 
 def _begun(teacher: Teacher, learner: Learner, so_far: Transcript | None, max_rounds: int) -> Transcript:

@@ -1,18 +1,7 @@
 """How a computation ends: in one of a few named ways, or in an error that says what to do.
 
 A solver that stops for a good reason returns a result whose `ended` is an `Ended`. Every other ending is a
-`TutelageError`. Each error is also the built-in exception that Python users expect:
-
-    TutelageError
-    |- InvalidInput            ValueError     an argument or option is not valid
-    |  |- InvalidModel                        an MDP, policy, lesson, world or learner is not valid, or its file
-    |     |- EndlessValue                     without discount, going on for ever pays
-    |- InfeasibleConstraints   ValueError     no policy satisfies the constraints
-    |- NotConverged            RuntimeError   an iteration could not reach the accuracy that was asked for
-    |  |- OutOfTime                           the time limit was reached first
-    |- InteractionFailed       RuntimeError   a learner or a teacher failed during the rounds (in `interaction`)
-    |- MissingExtra            ImportError    an optional dependency is not installed
-    |- Unavailable             OSError        a port, a file, a database or a scheduler cannot be used
+`TutelageError`, which is also the built-in exception that Python users expect.
 """
 
 import math

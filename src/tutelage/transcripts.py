@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tutelage import arrays
 from tutelage.arrays import Indices, Readable, Vector
@@ -337,12 +336,6 @@ def packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield at, np.array(value, dtype=np.str_) if isinstance(value, tuple) else np.asarray(value)
 
 
-def _metric(array: NDArray[Any], at: str) -> float:
-    if array.ndim or array.dtype.kind not in "biuf":
-        raise InvalidModel(f"{at} must be a number, got {array!r}")
-    return float(array)
-
-
 def _unpacked(kind: Any, at: str, archive: Archive, domain: Domain) -> Any:
     """The value of a type from the arrays of the archive under `at`: the inverse of `packed`."""
     if type(None) in get_args(kind):
@@ -351,8 +344,12 @@ def _unpacked(kind: Any, at: str, archive: Archive, domain: Domain) -> Any:
         kind = get_args(kind)[0]
     if get_origin(kind) is Mapping:
         held = {name.removeprefix(f"{at}."): array for name, array in archive.items() if name.startswith(f"{at}.")}
-        is_numbers = get_args(kind)[1] is float
-        return {name: _metric(array, f"{at}.{name}") for name, array in held.items()} if is_numbers else held
+        if get_args(kind)[1] is not float:
+            return held
+        for name, array in held.items():
+            if array.ndim or array.dtype.kind not in "biuf":
+                raise InvalidModel(f"{at}.{name} must be a number, got {array!r}")
+        return {name: float(array) for name, array in held.items()}
     if kind in (MDP, Domain):
         return domain.mdp if kind is MDP else domain
     if isinstance(kind, type) and is_dataclass(kind):

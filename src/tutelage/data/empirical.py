@@ -57,7 +57,9 @@ class EmpiricalExpectation(Readable):
 def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> EmpiricalExpectation:
     """mu_hat(Xi) for both kinds of features; features on choices need demonstrations with known choices."""
     counts, biases = zip(*(_counts(domain, demonstrations, kind) for kind in ("reward", "preference")), strict=True)
-    return EmpiricalExpectation(*(part.mean(axis=0) for part in counts), *map(_standard_error, counts), *biases)
+    n = demonstrations.n
+    errors = (np.full(part.shape[1], np.inf) if n == 1 else part.std(axis=0, ddof=1) / np.sqrt(n) for part in counts)
+    return EmpiricalExpectation(*(part.mean(axis=0) for part in counts), *errors, *biases)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,9 +188,3 @@ def has_known_tail(mdp: MDP, features: Matrix) -> Flags:
     if not isinstance(mdp.discount, float):
         is_steady &= max_by_state(mdp, mdp.discount) == -max_by_state(mdp, -mdp.discount)
     return np.asarray(is_same & is_steady[:, None])
-
-
-def _standard_error(counts: Matrix) -> Vector:
-    if len(counts) == 1:
-        return np.full(counts.shape[1], np.inf)
-    return np.asarray(counts.std(axis=0, ddof=1) / np.sqrt(len(counts)))

@@ -245,7 +245,10 @@ def select(
     pool, wanted = lesson.recorded, lesson.expectation
     if pool is not None and pool.n < n:
         raise InvalidInput(f"the lesson has only {pool.n} demonstrations, so n must not be {n}; give a smaller n")
-    pool = _sampled(domain, wanted, lesson.policy, n, source) if pool is None else pool
+    if pool is None:
+        # 2,000 trajectories, or fewer where they are long, but five for each.
+        size = max(5 * n, min(2_000, 3_000_000 // horizon(domain.mdp.contraction, TRUNCATION_BIAS)))
+        pool = sample_demonstrations(domain, _policy_of(domain, lesson), size, rng=source)
     followed = is_followed(domain, pool, limits)
     if n <= followed.sum() < pool.n:
         pool = pool.take(np.flatnonzero(followed))
@@ -277,16 +280,15 @@ def is_followed(domain: Domain, shown: Demonstrations, limits: Mapping[str, floa
     return kept
 
 
-def _sampled(domain: Domain, wanted: Vector, policy: Vector | None, n: int, rng: np.random.Generator) -> Demonstrations:
-    """A pool of trajectories to select n from: 2,000, or fewer where they are long, but five for each."""
-    if policy is None:
-        # Imported here, because `roles` imports this module and must not load the solvers.
-        from tutelage.constrained.occupancy_polytope import nearest_policy
-        from tutelage.constrained.problem import no_limits
+def _policy_of(domain: Domain, lesson: Any) -> Vector:
+    """The policy of a lesson, or the one whose reward expectation is nearest to that of the lesson."""
+    if lesson.policy is not None:
+        return np.asarray(lesson.policy)
+    # Imported here, because `roles` imports this module and must not load the solvers.
+    from tutelage.constrained.occupancy_polytope import nearest_policy
+    from tutelage.constrained.problem import no_limits
 
-        policy = nearest_policy(domain, wanted, no_limits(domain)).policy
-    size = max(5 * n, min(2_000, 3_000_000 // horizon(domain.mdp.contraction, TRUNCATION_BIAS)))
-    return sample_demonstrations(domain, policy, size, rng=rng)
+    return nearest_policy(domain, lesson.expectation, no_limits(domain)).policy
 
 
 def _exchange(offsets: Matrix, chosen: Indices, *, least_gain: float = 1e-6, rounding: float = 1e-12) -> Indices:

@@ -334,7 +334,13 @@ def feature_matrix(
     rows: list[Vector] = []
     for row, value in enumerate(values):
         is_alike = isinstance(value, Mapping) == is_named and (not is_named or value.keys() == set(columns))
-        rows.append(_numbers([value[name] for name in columns] if is_named and is_alike else value))
+        numbers = [value[name] for name in columns] if is_named and is_alike else value
+        try:
+            rows.append(np.array(numbers, dtype=np.float64))
+        except (TypeError, ValueError, OverflowError):
+            # What is no number is NaN.
+            is_list = hasattr(numbers, "__len__") and not isinstance(numbers, str)
+            rows.append(np.full(len(numbers) if is_list else (), np.nan))
         if not is_alike or rows[-1].shape != rows[0].shape:
             needed = f"the names {', '.join(map(str, columns))}" if is_named else f"the form of the first, {first!r},"
             said = f"{place(row)}: the {kind} features are {value!r}"
@@ -344,11 +350,3 @@ def feature_matrix(
     is_wrong = ~np.isfinite(matrix).all(axis=1)
     arrays.refuse(is_wrong, lambda row: f"{place(row)}: the {kind} features {values[row]!r} {told}")
     return arrays.freeze(matrix), tuple(map(str, columns))
-
-
-def _numbers(value: Any) -> Vector:
-    """The numbers of a row; NaN for what is no number."""
-    try:
-        return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        return np.full(len(value) if hasattr(value, "__len__") and not isinstance(value, str) else (), np.nan)
