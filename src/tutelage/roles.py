@@ -251,13 +251,7 @@ class Response(Readable):
 
     def explain(self) -> str:
         """A text: which features match the lesson, which preferences bind, and what each costs."""
-        proof, ending = self.certificate, "This response has no certificate."
-        if proof is not None:
-            ending = f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}."
-        return "\n".join([*self._matching(), *self._preferences(), ending])
-
-    def _matching(self) -> list[str]:
-        lines = ["What was shown, and what the learner does:"]
+        lines, proof = ["What was shown, and what the learner does:"], self.certificate
         size = float(max(np.abs(self.lesson.expectation).max(), np.abs(self.compared).max()))
         for i, name in enumerate(self.reward_names):
             shown, done, doubt = self.lesson.expectation[i], self.compared[i], self.lesson.uncertainty[i]
@@ -265,21 +259,21 @@ class Response(Readable):
             given_up = f"gives up {shown - done:.4g}" if shown > done else f"does {done - shown:.4g} more"
             verdict = "matched" if abs(shown - done) <= 1e-6 * (1 + abs(shown)) else given_up
             lines.append(f"  {name}: shown {in_digits(shown, size)}{margin}, done {in_digits(done, size)}: {verdict}")
-        return lines
+        ending = "This response has no certificate."
+        if proof is not None:
+            ending = f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}."
+        return "\n".join([*lines, *self._preferences(), ending])
 
     def _preferences(self) -> list[str]:
-        if self.multipliers is None:
-            return []
-        if not self.constraint_names:
-            return ["The learner has no preferences."]
+        if self.multipliers is None or not self.constraint_names:
+            return [] if self.multipliers is None else ["The learner has no preferences."]
         lines, costs = ["Its preferences, in units of its own objective:"], self.multipliers.preference
         for name, cost, excess in zip(self.constraint_names, costs, self.violation_excess, strict=True):
-            if excess > 1e-6:
-                lines.append(f"  {name}: exceeded by {excess:.4g}, at {cost:.4g} for each unit")
-            elif cost > 1e-6:
-                lines.append(f"  {name}: binds; one more unit of allowance would gain {cost:.4g}")
-            else:
-                lines.append(f"  {name}: does not change the response to this lesson")
+            effect = f"binds; one more unit of allowance would gain {cost:.4g}"
+            effect = effect if cost > 1e-6 else "does not change the response to this lesson"
+            lines.append(
+                f"  {name}: " + (effect if excess <= 1e-6 else f"exceeded by {excess:.4g}, at {cost:.4g} for each unit")
+            )
         return lines
 
 

@@ -174,7 +174,7 @@ def routes(
     visits: list[Visit] = [(start, -1, -1, 1) for start in starts]
     live = [(-float(mdp.initial[start]), number) for number, start in enumerate(starts)]
     heapq.heapify(live)
-    paths: list[tuple[list[int], list[int]]] = []
+    paths: list[Indices] = []
     shares: list[float] = []
     while live and missing > left_out:
         if len(paths) >= n or len(live) > 20 * n or len(visits) > most:
@@ -183,27 +183,20 @@ def routes(
         state, _, _, length = visits[number]
         branches = _branches(mdp, taken, state)
         if is_last[state] or length >= longest:
-            paths.append(_path(visits, number, max(branches)[1]))
+            # The visits backwards, each with the choice there, as pairs.
+            path = [(state, max(branches)[1])]
+            while visits[number][1] >= 0:
+                _, number, choice, _ = visits[number]
+                path.append((visits[number][0], choice))
+            paths.append(np.array(path[::-1]))
             shares.append(-negative)
             missing += negative
             continue
         for chance, choice, after in branches:
             heapq.heappush(live, (negative * chance, len(visits)))
             visits.append((after, number, choice, length + 1))
-    states, choices = (np.concatenate([path[kind] for path in paths]) for kind in range(2))
-    offsets = np.cumsum([0, *(len(path[0]) for path in paths)])
-    return Demonstrations(states, offsets, choices, mdp), np.array(shares) / sum(shares)
-
-
-def _path(visits: list[Visit], number: int, choice: int) -> tuple[list[int], list[int]]:
-    """The states and the choices of a trajectory, from its last visit and the choice there."""
-    states, choices = [], []
-    while number >= 0:
-        state, number, before, _ = visits[number]
-        states.append(state)
-        choices.append(choice)
-        choice = before
-    return states[::-1], choices[::-1]
+    states, choices = np.concatenate(paths).T
+    return Demonstrations(states, np.cumsum([0, *map(len, paths)]), choices, mdp), np.array(shares) / sum(shares)
 
 
 def _branches(mdp: MDP, policy: Vector, state: int) -> list[tuple[float, int, int]]:
