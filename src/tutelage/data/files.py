@@ -242,12 +242,7 @@ def open_regular(path: AnyPath, max_bytes: int = LARGEST_BYTES) -> BinaryIO:
 
 
 def read_archive(
-    path: AnyPath,
-    fields: Sequence[str],
-    form: tuple[str, int],
-    *,
-    others: str = "",
-    max_bytes: int = LARGEST_BYTES,
+    path: AnyPath, fields: Sequence[str], form: tuple[str, int], *, others: str = "", max_bytes: int = LARGEST_BYTES
 ) -> Archive:
     """The arrays of an `.npz` file of this format, of this version or an older one, with at least these fields.
 

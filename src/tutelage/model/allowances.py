@@ -57,10 +57,8 @@ def total_time(mdp: MDP) -> float:
     if isinstance(mdp.discount, float):
         return mdp.steps if mdp.duration is None else float(mdp.duration[0]) * mdp.steps
     if mdp.duration is None:
-        raise InvalidModel(
-            "a share needs a total time, but the discounts differ and there are no durations; "
-            "give a duration for each choice, or give the allowance as a count"
-        )
+        advice = "give a duration for each choice, or give the allowance as a count"
+        raise InvalidModel(f"a share needs a total time, but discounts differ and there are no durations; {advice}")
     return float(-mdp.duration[0] / np.log(mdp.discount[0]))
 
 

@@ -26,14 +26,7 @@ from scipy import sparse
 from tutelage import arrays
 from tutelage.arrays import ArrayLike, AsMatrix, AsNames, Indices, Matrix, Readable, SparseRows, Vector
 from tutelage.model import inputs, policy
-from tutelage.model.inputs import (
-    Arrivals,
-    Feature,
-    at_entries,
-    changed_features,
-    checked_duration,
-    checked_first_choice,
-)
+from tutelage.model.inputs import Arrivals, Feature, at_entries, checked_duration, checked_first_choice
 from tutelage.model.names import Labels
 from tutelage.outcomes import InvalidModel
 
@@ -223,9 +216,8 @@ class MDP(Readable):
         return isinstance(self.discount, float) and self.discount < 1
 
     def __repr__(self) -> str:
-        discount = (
-            self.discount if isinstance(self.discount, float) else f"{self.discount.min()} to {self.discount.max()}"
-        )
+        least, most = np.min(self.discount), np.max(self.discount)
+        discount = f"{least}" if least == most else f"{least} to {most}"
         return f"MDP({self.n_states} states, {self.n_choices} choices, discount {discount})"
 
 
@@ -300,18 +292,15 @@ class Domain(Readable):
         return self.mdp.names.choice_name(choice)
 
     def with_features(
-        self,
-        *,
-        reward: Mapping[str, Feature] | None = None,
-        preference: Mapping[str, Feature] | None = None,
+        self, *, reward: Mapping[str, Feature] | None = None, preference: Mapping[str, Feature] | None = None
     ) -> Self:
         """The domain with features added, replaced or removed, by name.
 
         A feature is a vector on states (S,) or choices (C,), a matrix (C, S) with a value per choice and next state, or
         a function of the names of a state, an action and the next state, or of the first of these; None removes it.
         """
-        rewards = changed_features(self, "reward", reward or {})
-        return replace(self, **rewards, **changed_features(self, "preference", preference or {}))
+        rewards = inputs.changed_features(self, "reward", reward or {})
+        return replace(self, **rewards, **inputs.changed_features(self, "preference", preference or {}))
 
     def starting_in(self, start: Hashable | ArrayLike) -> Self:
         """The same domain with another start; see `MDP.starting_in`."""
@@ -355,12 +344,9 @@ class Domain(Readable):
 
     def __repr__(self) -> str:
         line = f"Domain({self.mdp}, reward {list(self.reward_names)}, preferences {list(self.preference_names)})"
-        parts = (
-            repr(self.mdp),
-            f"reward {arrays.brief(self.reward_names)}",
-            f"preferences {arrays.brief(self.preference_names)}",
-        )
-        return line if len(line) <= 120 else "\n    ".join([f"{type(self).__name__}(", *parts]) + "\n)"
+        reward, preference = arrays.brief(self.reward_names), arrays.brief(self.preference_names)
+        parts = ["Domain(", repr(self.mdp), f"reward {reward}", f"preferences {preference}"]
+        return line if len(line) <= 120 else "\n    ".join(parts) + "\n)"
 
 
 def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
