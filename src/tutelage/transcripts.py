@@ -141,16 +141,16 @@ class Transcript(Readable):
         limit, its use, and its cost (see `preference_costs`). Without a known learner the costs are left out.
         """
         final, costs = self.final, self.costs
-        lines = ["In true reward:"]
-        amounts = [
-            ("the best, without preferences", costs.without if costs else math.nan),
-            ("the best within all preferences", costs.within if costs and costs.preferences else math.nan),
-            ("shown by the lesson", final.lesson_reward),
-            ("done by the learner", final.response_reward),
-            ("no lesson gets more than", final.bound),
-        ]
-        size = max(abs(amount) for _, amount in amounts if math.isfinite(amount))
-        lines += [f"  {what:32} {in_digits(amount, size)}" for what, amount in amounts if math.isfinite(amount)]
+        amounts = {
+            "the best, without preferences": costs.without if costs else math.nan,
+            "the best within all preferences": costs.within if costs and costs.preferences else math.nan,
+            "shown by the lesson": final.lesson_reward,
+            "done by the learner": final.response_reward,
+            "no lesson gets more than": final.bound,
+        }
+        known = {what: amount for what, amount in amounts.items() if math.isfinite(amount)}
+        size = max(map(abs, known.values()))
+        lines = ["In true reward:", *(f"  {what:32} {in_digits(amount, size)}" for what, amount in known.items())]
         if costs and costs.preferences:
             lines += _costs_in_words(costs)
         if self.unlimited:
@@ -195,21 +195,14 @@ def check_response(domain: Domain, response: Response) -> Response:
     cannot be said without the learner's penalties: `learners.verifying.verify` computes them again.
     """
     _check_possible(domain, response)
-    _check_consistent(domain, response)
-    return response
-
-
-def _check_consistent(domain: Domain, response: Response, rounding: float = 1e-3) -> None:
-    """Refuse a response whose numbers contradict each other. No learner is needed for that.
-
-    rounding: by which a bound may lie below what is attained, relative to one plus its size.
-    """
     if response.bias is None:
         done = expectation(domain, response.policy)
         arrays.check_same("expectation", response.expectation.both, done.both, or_one(sizes(domain)))
     proof = response.certificate
-    if proof is not None and proof.dual < proof.primal - rounding * (1 + abs(proof.primal)):
+    # The bound may lie below what is attained by rounding.
+    if proof is not None and proof.dual < proof.primal - 1e-3 * (1 + abs(proof.primal)):
         raise InvalidModel(f"its dual is {proof.dual:.10g}, below its primal {proof.primal:.10g}, which is attained")
+    return response
 
 
 def _check_possible(domain: Domain, response: Response, rounding: float = 1e-6) -> None:
@@ -221,16 +214,16 @@ def _check_possible(domain: Domain, response: Response, rounding: float = 1e-6) 
         raise InvalidModel(f"respond must return a Response, got {type(response).__name__}")
     check_policy(domain.mdp, response.policy)
     for kind in ("reward", "preference"):
-        given = arrays.floats(getattr(response.expectation, kind), "the learner's expectation", ndim=1)
-        arrays.check_length(given, len(getattr(domain, f"{kind}_names")), "the learner's expectation", "features")
-        if np.max(domain.mdp.discount) == 1:
-            continue
-        possible = endless(domain.mdp, getattr(domain, f"{kind}_features"))
-        low, high = np.min(possible, axis=0, initial=0.0), np.max(possible, axis=0, initial=0.0)
-        slack = rounding * (high - low)
-        for j in np.flatnonzero((given < low - slack) | (given > high + slack))[:1]:
-            seen = f"the learner's expectation of {getattr(domain, f'{kind}_names')[j]!r} is {given[j]:.6g}"
-            raise InvalidModel(f"{seen}; no trajectory counts less than {low[j]:.6g} or more than {high[j]:.6g}")
+        given, names = getattr(response.expectation, kind), getattr(domain, f"{kind}_names")
+        given = arrays.floats(given, "the learner's expectation", ndim=1)
+        arrays.check_length(given, len(names), "the learner's expectation", "features")
+        if np.max(domain.mdp.discount) < 1:
+            possible = endless(domain.mdp, getattr(domain, f"{kind}_features"))
+            low, high = np.min(possible, axis=0, initial=0.0), np.max(possible, axis=0, initial=0.0)
+            slack = rounding * (high - low)
+            for j in np.flatnonzero((given < low - slack) | (given > high + slack))[:1]:
+                seen = f"the learner's expectation of {names[j]!r} is {given[j]:.6g}"
+                raise InvalidModel(f"{seen}; no trajectory counts less than {low[j]:.6g} or more than {high[j]:.6g}")
 
 
 def save_transcript(transcript: Transcript, path: AnyPath) -> None:
@@ -301,7 +294,7 @@ def _check_done(domain: Domain, taught: Round, learner: Any, verify: bool) -> No
     from tutelage.learners import verifying
 
     response = taught.response
-    _check_possible(domain, response)
+    (check_response if verify else _check_possible)(domain, response)
     multipliers, proof = response.multipliers, response.certificate
     of_rewards: list[Any] = [response.mismatch_excess, response.reward_names, response.compared]
     of_constraints = [response.violation_excess]
@@ -312,8 +305,6 @@ def _check_done(domain: Domain, taught: Round, learner: Any, verify: bool) -> No
     lengths = {len(part) - domain.n_reward for part in of_rewards}
     if lengths | {len(part) - len(response.constraint_names) for part in of_constraints} != {0}:
         raise InvalidModel("the arrays of a response do not fit the features and the constraints")
-    if verify:
-        _check_consistent(domain, response)
     if learner is not None:
         unit = or_one(sizes(domain)[: domain.n_reward])
         arrays.check_same("lesson", response.lesson.expectation, taught.lesson.expectation, unit)

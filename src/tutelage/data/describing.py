@@ -74,7 +74,7 @@ def least_allowances(domain: Domain) -> dict[str, float]:
     """The least expectation of each preference feature, by name."""
     mdp, least = domain.mdp, {}
     for name, column in zip(domain.preference_names, domain.preference_features.T, strict=True):
-        value = -float(mdp.initial @ solve_hard(mdp, -per_choice(mdp, np.ascontiguousarray(column))).value)
+        value = -float(mdp.initial @ solve_hard(mdp, -np.ascontiguousarray(column)).value)
         # A feature that is never negative has no negative expectation; rounding might give one.
         least[name] = value if value > 0 or column.min() < 0 else 0.0
     return least
