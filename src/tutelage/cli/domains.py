@@ -96,7 +96,8 @@ def _save(domain: "tl.Domain", out: Path, as_json: bool) -> None:
     from tutelage.data.describing import describe
 
     tl.save(domain, out)
-    show(describe(domain), [summary(describe(domain))], [out], as_json=as_json)
+    about = describe(domain)
+    show(about, [summary(about)], [out], as_json=as_json)
 
 
 def make_import() -> typer.Typer:

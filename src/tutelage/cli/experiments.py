@@ -13,9 +13,7 @@ from tutelage.outcomes import InvalidInput, Unavailable
 from tutelage.registry import look_up
 
 if TYPE_CHECKING:
-    from tutelage.experiments.run import Backend
-    from tutelage.experiments.settings import Task
-    from tutelage.experiments.store import Store
+    from tutelage.experiments import run, settings, store
 
 NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6, figure7, beyond, arena or all"
 ROWS_HELP = "Write the rows to this file: .csv, .jsonl, .json or .parquet."
@@ -37,10 +35,9 @@ def demo(
 
     [bold]tutelage demo --size 7 --json[/bold]
     """
-    from tutelage.experiments import targets
-    from tutelage.experiments.worlds import WorldName
+    from tutelage.experiments import targets, worlds
 
-    world = WorldName("published", seed, size)
+    world = worlds.WorldName("published", seed, size)
     # A seed or a size that is not possible is refused here; a refused task would be a row.
     world.make()
     with progress("teaching", targets.N_DEMO_TASKS) as done:
@@ -70,23 +67,21 @@ def sweep(
 
     On a cluster: tutelage sweep plan.toml --address tcp://127.0.0.1:8786
     """
-    from tutelage.experiments.means import table_of, table_of_differences
-    from tutelage.experiments.run import Backend
-    from tutelage.experiments.sweeps import collected, open_sweep
+    from tutelage.experiments import means, run, sweeps
 
-    tasks, store = open_sweep(plan, out, retry=retry)
-    _compute("sweep", tasks, store, Backend(1 if address else jobs or os.cpu_count() or 1, address))
-    result = collected(tasks, store)
+    tasks, kept = sweeps.open_sweep(plan, out, retry=retry)
+    _compute("sweep", tasks, kept, run.Backend(1 if address else jobs or os.cpu_count() or 1, address))
+    result = sweeps.collected(tasks, kept)
     files = [] if picture is None else tl.save_picture(result.picture(), picture)
     if picture is not None and any(row["n_rounds"] > 1 for row in result.rows):
         files += tl.save_picture(result.curve_picture(), picture.with_name(f"{picture.name}-rounds"))
     if rows is not None:
         result.to_file(rows)
         files.append(rows)
-    means = result.means()
-    title = f"More than with {means[0].teacher}, in the cases that both have"
-    tables = [table_of("Mean reward of the learner (share of the certified bound)", means)]
-    _show_rows(result, tables + table_of_differences(title, means), files, [], as_json)
+    found = result.means()
+    tables = [means.table_of("Mean reward of the learner (share of the certified bound)", found)]
+    tables += means.table_of_differences(f"More than with {found[0].teacher}, in the cases that both have", found)
+    _show_rows(result, tables, files, [], as_json)
 
 
 def _show_rows(
@@ -124,40 +119,39 @@ def reproduce(
 
     On a cluster: tutelage reproduce table1 --backend dask --address tcp://127.0.0.1:8786
     """
-    from tutelage.experiments.run import Backend
-    from tutelage.experiments.store import Store
+    from tutelage.experiments import run, store
     from tutelage.experiments.targets import TARGETS, produce, tasks_of
 
     if backend not in ("processes", "dask"):
         raise InvalidInput(f"backend must be 'processes' or 'dask', got {backend!r}")
     if (backend == "dask") != bool(address):
         raise InvalidInput("an address, as tcp://127.0.0.1:8786, is needed for the backend 'dask' and for no other")
-    chosen = Backend(jobs or os.cpu_count() or 1, address)
+    chosen = run.Backend(jobs or os.cpu_count() or 1, address)
     if what == "arena":
         _arena(out, 2 if quick else worlds, quick, chosen, as_json)
         return
     names = list(TARGETS) if what == "all" else [what]
     for name in names:
         look_up(TARGETS, name, "table or figure")
-    tasks, store = tasks_of(names, worlds, is_slow=slow), Store(out / "results.sqlite")
+    tasks, kept = tasks_of(names, worlds, is_slow=slow), store.Store(out / "results.sqlite")
     if not resume:
-        store.drop(task.key for task in tasks)
-    _compute(what, tasks, store, chosen)
-    data, grids, written = produce(names, store.rows(), worlds, out, with_report=what == "all")
+        kept.drop(task.key for task in tasks)
+    _compute(what, tasks, kept, chosen)
+    data, grids, written = produce(names, kept.rows(), worlds, out, with_report=what == "all")
     data |= {"tables": [grid._asdict() for grid in grids]}
     show(data, grids, written, as_json=as_json)
 
 
-def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "Backend", as_json: bool) -> None:
+def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "run.Backend", as_json: bool) -> None:
     """Compute, write and print the arena's tables."""
     from tutelage.data.files import write_whole
-    from tutelage.experiments import arena
-    from tutelage.experiments.sweeps import collected, open_sweep
+    from tutelage.experiments import arena, sweeps
 
-    tasks, store = open_sweep(arena.plan(n_seeds, is_quick=is_quick), out, retry=False, offer=arena.offer())
+    plan, offer = arena.plan(n_seeds, is_quick=is_quick), arena.offer()
+    tasks, kept = sweeps.open_sweep(plan, out, retry=False, offer=offer)
     tasks = [task for task in tasks if not arena.is_repeated(task)]
-    _compute("arena", tasks, store, backend)
-    result = collected(tasks, store)
+    _compute("arena", tasks, kept, backend)
+    result = sweeps.collected(tasks, kept)
     files, grids = [out / f"arena.{suffix}" for suffix in ("csv", "md", "png")], list(arena.tables(result.rows))
     result.to_file(files[0])
     write_whole(files[1], "\n".join(grid.markdown() for grid in grids).encode())
@@ -165,15 +159,15 @@ def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "Backend", as_json:
     _show_rows(result, grids, files, arena.broken_bounds(result.rows), as_json)
 
 
-def _compute(what: str, tasks: "Sequence[Task]", store: "Store", backend: "Backend") -> None:
+def _compute(what: str, tasks: "Sequence[settings.Task]", kept: "store.Store", backend: "run.Backend") -> None:
     """Compute the rows that the store does not have. If the run ends early, say how many are stored."""
     from tutelage.experiments.run import missing, run
 
-    left = missing(tasks, store)
+    left = missing(tasks, kept)
     try:
         with progress(what, len(left)) as done:
-            run(left, store, backend, on_row=lambda row: done(" ".join(row.key[1:])))
+            run(left, kept, backend, on_row=lambda row: done(" ".join(row.key[1:])))
     except (KeyboardInterrupt, Unavailable):
-        n_stored = len(tasks) - len(missing(tasks, store))
+        n_stored = len(tasks) - len(missing(tasks, kept))
         complain(f"{n_stored} of {len(tasks)} rows are stored; run the same command again to continue")
         raise
