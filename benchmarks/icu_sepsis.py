@@ -21,7 +21,7 @@ from scipy import sparse
 
 import tutelage as tl
 from tutelage.arrays import Vector
-from tutelage.watch import watched
+from tutelage.outcomes import watched
 
 # States 0 to 712 are patients; then death and survival.
 N_PATIENTS, DEAD, WELL, N_LEVELS = 713, 713, 714, 5

@@ -15,10 +15,10 @@ from tutelage.constrained.problem import no_limits
 from tutelage.interaction import teach
 from tutelage.learners.exact import HardLearner, SoftLearner
 from tutelage.model.mdp import MDP, Domain
+from tutelage.outcomes import Progress, watched
 from tutelage.roles import Lesson
 from tutelage.teachers.adaptive import VolumeSearchTeacher
 from tutelage.teachers.bilevel import BilevelTeacher
-from tutelage.watch import Progress, watched
 
 NAME, N_STATES, N_PLANNED = "maintenance", 20_000, 2_500
 MISMATCH_PENALTY, VIOLATION_PENALTY, ALLOWANCE = 5.0, 10.0, 0.5

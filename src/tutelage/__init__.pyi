@@ -103,6 +103,7 @@ from .outcomes import InvalidModel as InvalidModel
 from .outcomes import MissingExtra as MissingExtra
 from .outcomes import NotConverged as NotConverged
 from .outcomes import OutOfTime as OutOfTime
+from .outcomes import Progress as Progress
 from .outcomes import TutelageError as TutelageError
 from .outcomes import Unavailable as Unavailable
 from .pictures.domains import draw_map as draw_map
@@ -152,4 +153,3 @@ from .transcripts import TaughtRound as TaughtRound
 from .transcripts import Transcript as Transcript
 from .transcripts import load_transcript as load_transcript
 from .transcripts import save_transcript as save_transcript
-from .watch import Progress as Progress

@@ -15,11 +15,19 @@ import numpy as np
 
 from tutelage.data.files import AnyPath
 from tutelage.learners.penalties import Preference
-from tutelage.outcomes import InvalidInput, InvalidModel, OutOfTime, TutelageError
+from tutelage.outcomes import (
+    InvalidInput,
+    InvalidModel,
+    OnProgress,
+    OutOfTime,
+    TutelageError,
+    is_over,
+    unlimited,
+    watched,
+)
 from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson, respond_after
 from tutelage.teachers.base import KnownLearner
 from tutelage.transcripts import Transcript, check_response, save_transcript
-from tutelage.watch import OnProgress, is_over, unlimited, watched
 
 OnRound = Callable[[Transcript], object]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tutelage as tl
-from tutelage.watch import watched
+from tutelage.outcomes import watched
 
 WORLD = tl.object_world(size=10, seed=0)
 DOMAIN = WORLD.domain("L3")

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage import watch
+from tutelage import outcomes
 from tutelage.arrays import EPSILON, ArrayLike, Indices, Readable, Vector, check_length, floats, freeze
 from tutelage.bellman.endless import EndingOperators
 from tutelage.chains.resolvent import choice_resolvent, discounted_rows, has_dense_moves, policy_resolvent
@@ -183,7 +183,7 @@ class Operators:
         """About (I - discount P)^-1 right, with a residual of `tolerance` relative to `right` in the 2-norm."""
         if policy.ndim == 1:
             return policy_resolvent(self.mdp, policy).solve(right, False)
-        watch.spend(policy.shape[1] - 1)
+        outcomes.spend(policy.shape[1] - 1)
         columns = zip(policy.T.copy(), right.T.copy(), strict=True)
         return np.array([policy_resolvent(self.mdp, shares).values(sums) for shares, sums in columns]).T
 
@@ -283,7 +283,7 @@ def plan_hard(
             ended = Ended.ROUNDING
         if ended is not None:
             return HardOptimum(value, moved, residual, bound, n_steps, ended)
-        watch.report("policy iterations", n_steps, bound)
+        outcomes.report("policy iterations", n_steps, bound)
         before, choice = choice, moved
         if is_mixing:
             is_mixing = n_steps <= steps.patience or high - low <= steps.falling * span
@@ -327,7 +327,7 @@ def _soft_policy_iteration(operators: Any, mdp: MDP, reward: Vector, value: Vect
         if has_bounds and ahead * (high - low) <= accuracy:
             value = backed + ahead * (low + high) / 2
             continue
-        watch.report("soft policy iterations", n_steps, bound)
+        outcomes.report("soft policy iterations", n_steps, bound)
         if residual > 2 * best:
             inner_tolerance = max(0.3 * inner_tolerance, 1e-8)
         best = min(best, residual)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tutelage import watch
+from tutelage import outcomes
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
 from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, bellman_operators, plan_hard
 from tutelage.chains import RELATIVE_ACCURACY
@@ -184,7 +184,7 @@ class Improver(Planner):
                 return Priced(tuple(better), best, is_exact=True)
             if (better and earned >= enough) or best - earned <= share * max(best - known, 0.0):
                 return Priced(tuple(better), best, is_exact=False)
-            watch.report("policy iterations", len(better) + 1, error)
+            outcomes.report("policy iterations", len(better) + 1, error)
             next_column = self.evaluate(moved, column)
             if float(next_column.counts @ price) > earned:
                 column, value = next_column, np.asarray(next_column.ahead) @ price

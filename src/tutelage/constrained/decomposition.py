@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage import watch
+from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
 from tutelage.constrained.columns import Column, Planner
 from tutelage.constrained.groups import best_shares
@@ -119,7 +119,7 @@ def decompose(
                 return search.last()
         if search.is_within(PACE.rounded) and search.value >= value and search.bound <= bound:
             return search.solution(Ended.ROUNDING)
-        watch.report("rounds of decomposition", search.n_rounds, search.gap, search.solution(Ended.TIME_LIMIT))
+        outcomes.report("rounds of decomposition", search.n_rounds, search.gap, search.solution(Ended.TIME_LIMIT))
     message = f"after {MAX_ROUNDS} rounds of decomposition the relative gap is still {search.gap:.3g}"
     raise NotConverged(message, residual=search.gap, n_steps=MAX_ROUNDS, answer=search.solution(Ended.STEP_LIMIT))
 

@@ -29,10 +29,11 @@ from tutelage.outcomes import (
     InfeasibleConstraints,
     InvalidModel,
     NotConverged,
+    OnProgress,
     OutOfTime,
     Solution,
+    watched,
 )
-from tutelage.watch import OnProgress, watched
 
 # The relative gap of a quadratic program at the level of rounding.
 TIGHT = 1e-11

@@ -28,7 +28,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from tutelage import watch
+from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
 from tutelage.convex.blocks import Block, box_minima, contained, gap, model_minimum, residual, terms
 from tutelage.outcomes import Ended, NotConverged, OutOfTime, Solution
@@ -106,7 +106,7 @@ def proximal_newton(
             return replace(best.solution, n_steps=last.n_steps, ended=Ended.ROUNDING)
         if last.n_steps == max_steps or damping.is_lost(last):
             break
-        watch.report("Newton steps", last.n_steps, last.residual, replace(best.solution, ended=Ended.TIME_LIMIT))
+        outcomes.report("Newton steps", last.n_steps, last.residual, replace(best.solution, ended=Ended.TIME_LIMIT))
         x, here = last.answer.x, last.answer.here
         model = here.hessian + damping.at(last) * np.eye(len(x))
         there = model_minimum(here.gradient, model, blocks, x)
@@ -248,10 +248,10 @@ def ascend(
         if share * last.residual <= tolerance:
             return replace(last, ended=Ended.CONVERGED if share == 1 else Ended.SETTLED)
         try:
-            watch.report("steps of an ascent", last.n_steps, last.residual)
+            outcomes.report("steps of an ascent", last.n_steps, last.residual)
             new = evaluate(x + share * step, here.source)
         except OutOfTime:
-            return replace(last, ended=Ended.TIME_LIMIT if watch.is_over() else Ended.STEP_LIMIT)
+            return replace(last, ended=Ended.TIME_LIMIT if outcomes.is_over() else Ended.STEP_LIMIT)
         last, expected = replace(last, n_steps=last.n_steps + 1), share * last.residual
         if new.value >= here.value + ARMIJO * expected:
             hessian = _updated(hessian, share * step, here.gradient - new.gradient)

@@ -29,8 +29,7 @@ from tutelage.model.inputs import feature_matrix, takes_next_state
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import LAST_STATE
 from tutelage.model.policy import check_policy
-from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.watch import report
+from tutelage.outcomes import InvalidInput, InvalidModel, report
 
 # The most transitions of a model.
 MOST_MOVES = 50_000_000

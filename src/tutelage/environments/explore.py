@@ -17,8 +17,7 @@ from tutelage.arrays import SparseRows, whole_number
 from tutelage.environments.gymnasium import with_end
 from tutelage.model.inputs import by_name, choice_of_entry, feature_matrix, feature_names, takes_next_state
 from tutelage.model.mdp import MDP, Domain
-from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.watch import OnProgress, report, watched
+from tutelage.outcomes import InvalidInput, InvalidModel, OnProgress, report, watched
 
 # The default of max_states.
 LARGEST_MODEL = 1_000_000

@@ -26,10 +26,9 @@ from tutelage.experiments.players import called, takes_round
 from tutelage.experiments.settings import PAPER_STOPS, SEEDS, Task
 from tutelage.experiments.store import Row, Store, revision
 from tutelage.experiments.worlds import Ground, WorldName
-from tutelage.outcomes import InvalidInput, MissingExtra, TutelageError, Unavailable
+from tutelage.outcomes import InvalidInput, MissingExtra, TutelageError, Unavailable, is_over, watched
 from tutelage.registry import make_teacher
 from tutelage.teachers.adaptive import distance
-from tutelage.watch import is_over, watched
 
 # As of tcp://127.0.0.1:8786, or inproc:// for a scheduler in this process. Others are refused here, because the client
 # may wait for ever for them.

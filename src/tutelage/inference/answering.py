@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage import watch
+from tutelage import outcomes
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.bellman.soft_expectations import SoftExpansions, combined_features, soft_expansions
 from tutelage.convex.blocks import SURFACE, box_minima
@@ -150,8 +150,8 @@ class _Program:
             active, there, predicted = active[is_open], there[is_open], predicted[is_open]
             if not len(active):
                 return x, soft
-            watch.report("Newton steps", n_steps, float(predicted.max()))
-            watch.spend(len(active) - 1)
+            outcomes.report("Newton steps", n_steps, float(predicted.max()))
+            outcomes.spend(len(active) - 1)
             new, at_new = self.values(there, active, soft.taken(active))
             noise = rule.rounding * (1 + np.abs(value[active])) + self.enough
             is_taken = (predicted >= 0) & (new <= value[active] - rule.armijo * predicted + noise)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutelage import watch
+from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
 from tutelage.bellman.soft_expectations import SoftExpansions, combined_features, soft_expansions
 from tutelage.convex.blocks import SURFACE
@@ -123,19 +123,19 @@ def search_fits(evidence: Evidence, effort: Effort) -> Searches:
     if len(evidence.shown) > 1:
         with suppress(TutelageError):
             last = _closest(search_fits(evidence.before, effort).ends)
-    budget = watch.Budget(UNLIMITED)
+    budget = outcomes.Budget(UNLIMITED)
     begun = Searches((), tuple(_paths(problem, last, budget)), 0)
-    left = watch.Budget(effort.n_steps - (UNLIMITED - budget.left))
+    left = outcomes.Budget(effort.n_steps - (UNLIMITED - budget.left))
     return _followed(problem, begun, left, 0, effort.n_straight)
 
 
 def more_searches(evidence: Evidence, begun: Searches, effort: Effort) -> Searches:
     """The searches begun, and more of the paths that are left."""
-    budget = watch.Budget(effort.n_more)
+    budget = outcomes.Budget(effort.n_more)
     return _followed(FitProblem.of(evidence), begun, budget, effort.n_more_paths, effort.n_straight)
 
 
-def _followed(problem: FitProblem, begun: Searches, budget: watch.Budget, n_paths: int, n_straight: int) -> Searches:
+def _followed(problem: FitProblem, begun: Searches, budget: outcomes.Budget, n_paths: int, n_straight: int) -> Searches:
     """Follow paths until a fit is good, after at least n_paths, or the budget is used up."""
     goal, ends, number, paths = problem.goal, list(begun.ends), begun.n_followed, begun.paths
     while number < len(paths):
@@ -147,7 +147,7 @@ def _followed(problem: FitProblem, begun: Searches, budget: watch.Budget, n_path
         left, path, number = budget.left if ends else UNLIMITED, paths[number], number + 1
         if len(path.smoothing) == 1:
             left = min(left, n_straight)
-        spent = watch.Budget(left)
+        spent = outcomes.Budget(left)
         ends += _search(problem, path, spent)
         budget.left -= left - spent.left
         if number == goal.n_few and ends:
@@ -161,10 +161,10 @@ def _followed(problem: FitProblem, begun: Searches, budget: watch.Budget, n_path
     return Searches(tuple(ends), paths, number)
 
 
-def _paths(problem: FitProblem, last: Search | None, budget: watch.Budget) -> list[Path]:
+def _paths(problem: FitProblem, last: Search | None, budget: outcomes.Budget) -> list[Path]:
     """The paths in the order in which they are followed. last: the best fit of all answers but the last."""
     first, others = list[Path](), [Path(start, PATH.smoothing) for start in _starts(problem)]
-    with suppress(TutelageError), watch.spending(budget):
+    with suppress(TutelageError), outcomes.spending(budget):
         first = [Path(start, PATH.smoothing[-1:], near) for start, near in guesses(problem)]
     if last is None:
         return [*first, *others]
@@ -177,12 +177,12 @@ def _paths(problem: FitProblem, last: Search | None, budget: watch.Budget) -> li
     return [Path(start, PATH.smoothing[-1:], last.answer.here.source), *both]
 
 
-def _search(problem: FitProblem, path: Path, budget: watch.Budget) -> list[Search]:
+def _search(problem: FitProblem, path: Path, budget: outcomes.Budget) -> list[Search]:
     """The end of a path, or none where that is not reached."""
     if budget.left > 0:
-        with suppress(TutelageError), watch.spending(budget):
+        with suppress(TutelageError), outcomes.spending(budget):
             return [problem.search(*path)]
-    if watch.is_over():
+    if outcomes.is_over():
         raise NotConverged("there was no time to find a fit", residual=np.inf, n_steps=0)
     return []
 
@@ -228,7 +228,7 @@ def _in_full(problem: FitProblem, search: Search) -> Vector:
     return np.asarray(np.clip(np.concatenate([[search.answer.x[0], violation], delta]), *problem.limits))
 
 
-def _changed(problem: FitProblem, search: Search, budget: watch.Budget) -> list[Search]:
+def _changed(problem: FitProblem, search: Search, budget: outcomes.Budget) -> list[Search]:
     """Better fits, in which one preference after the other is moved across its kink, or left out."""
     best, better = search, list[Search]()
     # Without mu_c there are too many ways to change a fit: random starts are worth more of the budget.

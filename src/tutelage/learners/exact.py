@@ -25,9 +25,8 @@ from tutelage.learners.penalties import (
 from tutelage.learners.without_entropy import optimum_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import Ended, InvalidModel, NotConverged, OutOfTime
+from tutelage.outcomes import Ended, InvalidModel, NotConverged, OnProgress, OutOfTime, watched
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, Response, check_lesson
-from tutelage.watch import OnProgress, watched
 
 # The largest relative gap of a response that counts as solved.
 LOOSEST = 1e-6

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage import watch
+from tutelage import outcomes
 from tutelage.arrays import Vector
 from tutelage.bellman.equations import solve_soft
 from tutelage.bellman.soft_expectations import combined_features
@@ -24,9 +24,8 @@ from tutelage.learners.exact import EntropyLearner, respond_there
 from tutelage.learners.penalties import Mismatch, Preference, Tangents, build_response, signed_multipliers
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain, choice_reward
-from tutelage.outcomes import Ended, InvalidModel
+from tutelage.outcomes import Ended, InvalidModel, OnProgress, watched
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, Multipliers, Response, check_lesson
-from tutelage.watch import OnProgress, watched
 
 LEAST_STEPS = 25
 SMALL_CHANGE = 5e-4
@@ -105,7 +104,7 @@ class _ScheduledLearner(EntropyLearner, ABC):
             new = self._step(now, 1 / np.sqrt(n_steps), shown - reached.reward, reached.preference - allowance)
             change = float(np.linalg.norm(_weights(new) - _weights(now)))
             now = new
-            watch.report("gradient steps", n_steps, change)
+            outcomes.report("gradient steps", n_steps, change)
             if change < SMALL_CHANGE and n_steps >= LEAST_STEPS:
                 return now, n_steps, Ended.SETTLED
         return now, n_steps, Ended.STEP_LIMIT

@@ -25,7 +25,18 @@ from tutelage.learners.dual import Dual, Reduction
 from tutelage.learners.exact import GenericLearner
 from tutelage.learners.penalties import Tangents
 from tutelage.model.policy import uniform_policy
-from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, OutOfTime, TutelageError
+from tutelage.outcomes import (
+    Budget,
+    InfeasibleConstraints,
+    InvalidModel,
+    NotConverged,
+    OnProgress,
+    OutOfTime,
+    TutelageError,
+    spending,
+    unlimited,
+    watched,
+)
 from tutelage.roles import CertifiedResponse, Lesson, Opening, Response
 from tutelage.teachers.base import (
     ONE_FEATURE,
@@ -40,7 +51,6 @@ from tutelage.teachers.base import (
 from tutelage.teachers.bounding import MOST_DIMENSIONS, search
 from tutelage.teachers.climbing import Effort, LessonSearch, LocalOptimum, ReducedProblem, distinct, sign_patterns
 from tutelage.teachers.printed_bilevel import check_soft, printed_bilevel
-from tutelage.watch import Budget, OnProgress, spending, unlimited, watched
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutelage import watch
+from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
 from tutelage.convex.blocks import Block
 from tutelage.convex.programs import LinearConstraints, minimise_linear
@@ -129,7 +129,7 @@ class CellSearch:
 
     def __iter__(self) -> Iterator[Cell]:
         while self.fresh:
-            watch.report("cells", self.n_cells, self.bound - self.value)
+            outcomes.report("cells", self.n_cells, self.bound - self.value)
             yield from self.fresh
             if not self.queue or -self.queue[0][0] <= self.enough(self.value):
                 self.ended = Ended.CONVERGED

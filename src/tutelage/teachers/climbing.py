@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from tutelage import watch
+from tutelage import outcomes
 from tutelage.arrays import Matrix, Readable, Vector
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import no_limits, or_one
@@ -52,7 +52,7 @@ HEAVY = 1e4
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to search. A step is one of any iteration (`watch.report`).
+    """How long to search. A step is one of any iteration (`outcomes.report`).
 
     n_steps: of the whole search; the published worlds need at most 3,300, and 3,500 take about 3 s on a small model.
     n_look: of a first look at a lesson. n_patterns: sign patterns evaluated, all of them up to four features.
@@ -92,7 +92,7 @@ class Ascents(ABC):
         """R and its gradient at a point (d_r,) of the set. near: the source of the last point."""
 
     @abstractmethod
-    def top(self, start: Vector, opening: Slope[Any], budget: watch.Budget) -> LocalOptimum:
+    def top(self, start: Vector, opening: Slope[Any], budget: outcomes.Budget) -> LocalOptimum:
         """The local maximum from a start, or the best point within the budget."""
 
     @property
@@ -110,11 +110,11 @@ class Ascents(ABC):
         Points outside the set are first moved into it, those that the learner cannot answer are left out. At the time
         limit, or when the steps are used up, the maxima that are known by then.
         """
-        budget = watch.Budget(self.effort.n_steps)
+        budget = outcomes.Budget(self.effort.n_steps)
         return distinct(list(starmap(partial(self.top, budget=budget), self._openings(starts, others, budget))))
 
     def _openings(
-        self, starts: list[Vector], others: list[Vector], budget: watch.Budget
+        self, starts: list[Vector], others: list[Vector], budget: outcomes.Budget
     ) -> Iterator[tuple[Vector, Slope[Any]]]:
         """Each start with R there, then the best of the other points; while there are steps, but at least one."""
         inside = [self.contain(start) for start in (*starts, *others)]
@@ -124,7 +124,7 @@ class Ascents(ABC):
         promising: list[tuple[Vector, Slope[Any]]] = []
         for i in sorted(first_at.values()):
             try:
-                with nullcontext() if is_free else watch.spending(budget):
+                with nullcontext() if is_free else outcomes.spending(budget):
                     opening = self.slope(inside[i], near if self.is_chained else None)
             except OutOfTime:
                 if is_free:
@@ -169,12 +169,12 @@ class ReducedProblem(Ascents):
         reward = float(self.true_weights @ here.expectation.reward)
         return Slope(reward, here.jacobian @ self.true_weights, here)
 
-    def top(self, start: Vector, opening: Slope[Settled], budget: watch.Budget) -> LocalOptimum:
+    def top(self, start: Vector, opening: Slope[Settled], budget: outcomes.Budget) -> LocalOptimum:
         def model_step(gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
             return model_minimum(gradient, hessian, [self.block], x) - x
 
         radius, tolerance = float(np.max(self.block.radius)), NO_GAIN * (1 + abs(opening.value))
-        with watch.spending(budget):
+        with outcomes.spending(budget):
             top = ascend(self.slope, model_step, start, radius=radius, tolerance=tolerance, opening=opening)
         here = top.answer.here.source
         reached, policy = here.expectation.reward, here.soft.solved.policy
@@ -255,21 +255,21 @@ class LessonSearch(Ascents):
             return Slope(-math.inf, np.zeros(len(point)), near)
         return Slope(float(self.true_weights @ answer.expectation), answer.jacobian.T @ self.true_weights, answer)
 
-    def top(self, start: Vector, opening: Slope[LessonAnswer], budget: watch.Budget) -> LocalOptimum:
+    def top(self, start: Vector, opening: Slope[LessonAnswer], budget: outcomes.Budget) -> LocalOptimum:
         """STEP_LIMIT where hulls or budget were not enough."""
         points, domain, x, here = self.shown, self.dual.domain, start, opening
         radius = float(or_one(np.asarray(0.5 * np.ptp(points, axis=0).max())))
         for _ in range(self.effort.n_hulls):
             step, tolerance = partial(hull_step, points), NO_LESSON_GAIN * (1 + abs(here.value))
-            with watch.spending(budget):
+            with outcomes.spending(budget):
                 top = ascend(self.slope, step, x, radius=radius, tolerance=tolerance, opening=here)
             x, here, ended = top.answer.x, top.answer.here, top.ended
-            with watch.unlimited():
+            with outcomes.unlimited():
                 best = best_policy(domain, here.gradient, no_limits(domain)).expectation.reward
             gain = max(float(here.gradient @ (best - x)), 0.0)
             if gain <= tolerance or ended in (Ended.STEP_LIMIT, Ended.TIME_LIMIT):
                 break
             points, ended = np.vstack([points, best]), Ended.STEP_LIMIT
-        with watch.unlimited():
+        with outcomes.unlimited():
             policy = nearest_policy(domain, x, no_limits(domain)).policy
         return LocalOptimum(here.source.weights, here.source.expectation, here.value, policy, gain, ended)

@@ -30,7 +30,7 @@ from tutelage.learners.penalties import Constraints
 from tutelage.learners.without_entropy import tangent_optimum
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import InfeasibleConstraints
+from tutelage.outcomes import InfeasibleConstraints, OnProgress, watched
 from tutelage.roles import Lesson, Opening
 from tutelage.teachers.base import (
     ONE_FEATURE,
@@ -42,7 +42,6 @@ from tutelage.teachers.base import (
     optimal_lesson,
     reward_of,
 )
-from tutelage.watch import OnProgress, watched
 
 # Costs below this share of the largest reward are rounding.
 COST_ROUNDING = 1e-7

@@ -13,14 +13,14 @@ from problems import ALLOWANCE
 from strategies import random_domain, random_policy, some_of
 
 import tutelage as tl
-from tutelage import watch
+from tutelage import outcomes
 
 
 @pytest.fixture
 def counted(monkeypatch):
     """Each look at the clock takes a second."""
     seconds = itertools.count()
-    monkeypatch.setattr(watch, "time", types.SimpleNamespace(monotonic=lambda: float(next(seconds))))
+    monkeypatch.setattr(outcomes, "time", types.SimpleNamespace(monotonic=lambda: float(next(seconds))))
 
 
 def _domain(seed=0):
@@ -54,17 +54,17 @@ CALLS = {
 
 
 def test_a_budget_allows_as_many_steps_as_it_has():
-    budget = watch.Budget(3)
-    with watch.spending(budget):
-        watch.report("steps", 1)
-        watch.spend(2)
+    budget = outcomes.Budget(3)
+    with outcomes.spending(budget):
+        outcomes.report("steps", 1)
+        outcomes.spend(2)
         with pytest.raises(tl.OutOfTime):
-            watch.report("steps", 2)
-        with watch.unlimited():
-            watch.report("steps", 3)
-        with watch.watched(1e9), pytest.raises(tl.OutOfTime):
-            watch.report("steps", 4)
-    watch.report("steps", 5)
+            outcomes.report("steps", 2)
+        with outcomes.unlimited():
+            outcomes.report("steps", 3)
+        with outcomes.watched(1e9), pytest.raises(tl.OutOfTime):
+            outcomes.report("steps", 4)
+    outcomes.report("steps", 5)
     assert budget.left == -2
 
 
@@ -171,14 +171,14 @@ def test_a_lesson_that_took_all_the_time_is_answered_all_the_same(counted):
 
 
 def test_limits_nest_and_the_earliest_holds(counted):
-    with watch.watched(1e6), watch.watched(0.5):
+    with outcomes.watched(1e6), outcomes.watched(0.5):
         with pytest.raises(tl.OutOfTime):
-            watch.report("steps", 1)
-        with watch.unlimited():
-            watch.report("steps", 2)
-    with watch.watched(0.5), watch.watched(1e6), pytest.raises(tl.OutOfTime):
-        watch.report("steps", 1)
-    watch.report("steps", 1)
+            outcomes.report("steps", 1)
+        with outcomes.unlimited():
+            outcomes.report("steps", 2)
+    with outcomes.watched(0.5), outcomes.watched(1e6), pytest.raises(tl.OutOfTime):
+        outcomes.report("steps", 1)
+    outcomes.report("steps", 1)
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, math.nan])
