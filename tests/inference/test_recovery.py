@@ -35,3 +35,15 @@ def test_the_floor_is_below_what_the_learner_pays(seed):
             seen = taught.response.expectation.both
             answer = recover(domain, scales, taught.response.lesson.expectation, seen, accuracy=accuracy)
             assert (answer.floor <= paid * (1 + 1e-6) + 1e-6 / scales.unit[domain.n_reward :]).all()
+
+
+@pytest.mark.parametrize("violation", [10.0, 30.0, 100.0])
+def test_a_strongly_avoided_feature_has_a_lower_end_all_the_same(violation):
+    """It is hardly met, so that no direction of its weight is determined; but a smaller weight would be seen."""
+    world = tl.object_world(size=6, seed=1)
+    domain = world.domain("L3")
+    learner = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=violation)
+    rounds = tl.teach(tl.AgnosticTeacher(domain, world.true_weights), learner, max_rounds=1).rounds
+    found = tl.infer_learner(domain, rounds)
+    assert 9.99 < found.violation_penalty.low <= violation * (1 + 1e-6)
+    assert found.preferences[2:] == ("there", "there") and found.explains

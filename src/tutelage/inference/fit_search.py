@@ -317,12 +317,7 @@ class SharedProgram:
         for multiplier in GUESS.starts:
             start = np.repeat([TYPICAL[0], multiplier, 0.0], [1, self.problem.domain.n_preference, self.n_free])
             end = least_squares(
-                self.evaluate,
-                start,
-                self.near,
-                enough=GUESS.enough,
-                gain=PATH.gain,
-                max_evaluations=PATH.n_evaluations,
+                self.evaluate, start, self.near, enough=GUESS.enough, gain=PATH.gain, max_evaluations=PATH.n_evaluations
             )
             ends.append(end)
             if end.value <= GUESS.enough:

@@ -108,21 +108,25 @@ def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix,
     if (low > high).any() or least[1] > most[1] * (1 + PROGRAM_ACCURACY):
         raise InfeasibleProgram("no delta or C_c is left")
     smaller = freeze(np.array([np.append(least, low), np.append(most, high)]))
-    return smaller, Explained(answer, ranges[:, 0], ranges[:, 1], program.least_sum())
+    # The b of least sum: what the answer does not need counts as absent.
+    found = answer.point
+    with suppress(NotConverged):
+        found = program.least(np.append(np.isin(np.arange(n + 1), paid).astype(np.float64), 1e-3))
+    least_paid = found[n - len(done) : n] / program.scale[n - len(done) : n]
+    return smaller, Explained(answer, ranges[:, 0], ranges[:, 1], least_paid)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Polytope:
-    """The unknowns (x, C_r, C_c) of one answer, in units: rows @ unknowns <= bound. scale: of each unknown. point: the
-    x found. far: the limit of the unknowns.
+    """The unknowns (x, C_r, C_c) of one answer, in units, by their distance from `near`.
+
+    HiGHS drops coefficients below 1e-9. Times the distance, they are less than the error of any row. scale: of each
+    unknown. far: the limit of the unknowns.
     """
 
-    rows: Matrix
-    bound: Vector
-    lower: Vector
+    near: Vector
+    constraints: LinearConstraints
     scale: Vector
-    point: Vector
-    n_preference: int
     far: float
 
     @classmethod
@@ -159,38 +163,23 @@ class _Polytope:
         rows, bound = (np.concatenate(part) for part in zip(*parts, strict=True))
         lower = np.where(np.isin(np.arange(n + 2), np.arange(first, n - d_c)), -np.inf, 0.0)
         size = np.maximum(np.abs(rows).max(axis=1), 1e-300)
-        return cls(rows / size[:, None], bound / size, lower, scale, answer.point, d_c, far)
+        near, rows = np.append(answer.point, np.zeros(2)), rows / size[:, None]
+        return cls(near, LinearConstraints(lower - near, within=rows, bound=bound / size - rows @ near), scale, far)
 
-    def _least(self, slope: Vector) -> Vector:
-        """The unknowns of least slope, by a program for their distance from the point found.
-
-        HiGHS drops coefficients below 1e-9. Times the distance, they are less than the error of any row.
-        """
-        near = np.concatenate([self.point, np.zeros(2)])
-        constraints = LinearConstraints(self.lower - near, within=self.rows, bound=self.bound - self.rows @ near)
-        return near + minimise_linear(slope, constraints).answer.x
+    def least(self, slope: Vector) -> Vector:
+        """The unknowns of least slope."""
+        return self.near + minimise_linear(slope, self.constraints).answer.x
 
     def range_of(self, k: int) -> Vector:
         """(2,), the least and the largest value of one unknown; infinite where the limit is reached."""
         row, low, high = np.eye(len(self.scale))[k], 0.0, self.far
         # A program that the solver gives up on proves nothing: its end stays open.
         with suppress(NotConverged):
-            low = float(self._least(row)[k])
+            low = float(self.least(row)[k])
         with suppress(NotConverged):
-            high = float(self._least(-row)[k])
+            high = float(self.least(-row)[k])
         least, most = max(low - PROGRAM_ACCURACY, 0.0), np.inf if high >= 0.9 * self.far else high + PROGRAM_ACCURACY
         return np.asarray(np.array([least, most]) / self.scale[k])
-
-    def least_sum(self) -> Vector:
-        """(d_c,), the b of least sum: what the answer does not need counts as absent."""
-        n, slope = len(self.point), np.zeros(len(self.scale))
-        paid = slice(n - self.n_preference, n)
-        slope[paid], slope[-1] = 1.0, 1e-3
-        try:
-            found = self._least(slope)
-        except NotConverged:
-            found = self.point
-        return np.asarray(found[paid] / self.scale[paid])
 
 
 def optimistic_theta(fit: Fit) -> Vector:

@@ -259,12 +259,10 @@ class Reduction:
         mdp, (tangents, y) = self.domain.mdp, near.ahead(weights)
         program = self._program(weights, tangents)
         y = contained(program.blocks, y)
-        touch = program.touch(y)
-        reached = program.weights(y, touch)
+        reached, _, simple, _ = program.at(y)
         start = near.soft.solved.value + near.soft.ahead @ (reached - near.soft.weights)
         solved = solve_soft(mdp, combined_features(self.domain) @ reached, accuracy=accuracy, start=start)
-        rest = program.simple(y, touch) + terms(program.blocks, y)
-        return float(mdp.initial @ solved.value) + solved.error_bound + rest
+        return float(mdp.initial @ solved.value) + solved.error_bound + simple + terms(program.blocks, y)
 
     def _program(self, weights: Vector, tangents: Tangents) -> SoftProgram:
         """The program of the multipliers y at reward weights (d_r,)."""
@@ -274,13 +272,13 @@ class Reduction:
 
     def _at_minimum(self, weights: Vector, program: SoftProgram, found: SoftMinimum, tangents: Tangents) -> Settled:
         y, here, d_r = found.answer.x, found.answer.here, self.domain.n_reward
-        soft, touch = here.source, program.touch(y)
+        soft, at_y = here.source, program.at(y)
         free, curvature = free_directions(program.blocks, y, here.gradient)
         hessian = free.T @ (here.hessian + curvature) @ free
-        mixed = (program.jacobian(touch) @ free).T @ soft.jacobian[:, :d_r]
+        mixed = (at_y.jacobian @ free).T @ soft.jacobian[:, :d_r]
         moved = -inverse(hessian) @ mixed
         jacobian = soft.jacobian[:d_r, :d_r] + mixed.T @ moved
-        value = soft.soft_return + program.simple(y, touch) + terms(program.blocks, y)
+        value = soft.soft_return + at_y.value + terms(program.blocks, y)
         return Settled(
             weights=freeze(weights.copy()),
             value=value,

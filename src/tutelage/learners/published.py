@@ -66,15 +66,12 @@ class _ScheduledLearner(EntropyLearner, ABC):
         """
         if check_lesson(self.domain, lesson).initial is not None:
             return respond_there(self, lesson, time_limit=time_limit, progress=progress)
-        with watched(time_limit, progress):
-            return self._respond(lesson)
-
-    def _respond(self, lesson: Lesson) -> CertifiedResponse:
         domain, dual, shown = self.domain, self.dual, lesson.expectation
         tangents = Tangents.linear(dual.constraints)
-        if self.preference.is_hard:
-            require_feasible(domain, tangents.half_spaces())
-        multipliers, n_steps, ended = self._ascend(shown, dual.constraints.allowance)
+        with watched(time_limit, progress):
+            if self.preference.is_hard:
+                require_feasible(domain, tangents.half_spaces())
+            multipliers, n_steps, ended = self._ascend(shown, dual.constraints.allowance)
         weights, constraints = _weights(multipliers), dual.constraints
         solved = solve_soft(domain.mdp, combined_features(domain) @ weights)
         reached = expectation(domain, solved.policy)

@@ -8,6 +8,7 @@ variables are their multipliers and the point at which their tangents touch (`co
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,18 @@ CAP_GROWTH, N_CAPS = 4.0, 24
 COSTS = tuple(4.0**k for k in range(-1, 12))
 
 
+class Point(NamedTuple):
+    """weights: (d,), of all features. jacobian: (d, n), theirs in x. value: of the terms beside P0 @ V and the blocks'.
+
+    touch: the tangents of the convex constraints, if there are any.
+    """
+
+    weights: Vector
+    jacobian: Matrix
+    value: float
+    touch: Touch | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SoftProgram:
     """base: (d,), fixed weights of the features. lift: (d, n). offset: (n,). blocks: they partition x in order.
@@ -45,28 +58,16 @@ class SoftProgram:
     blocks: list[Block]
     moving: Moving | None = None
 
-    def simple(self, x: Vector, touch: Touch | None) -> float:
-        """The terms of the objective beside P0 @ V and those of the blocks."""
-        value = 0.0 if touch is None else touch.value
-        return value - float(self.offset @ x[: len(self.offset)])
-
-    def touch(self, x: Vector) -> Touch | None:
-        """The tangents of the convex constraints at x, if there are any."""
-        return None if self.moving is None else self.moving.touch(x[len(self.offset) :])
-
-    def weights(self, x: Vector, touch: Touch | None) -> Vector:
-        """(d,), of all features."""
-        weights: Vector = self.base + self.lift @ x[: len(self.offset)]
-        if touch is not None:
-            weights[self.domain.n_reward :] += touch.weights
-        return weights
-
-    def jacobian(self, touch: Touch | None) -> Matrix:
-        """(d, n), of the weights in x."""
-        if touch is None:
-            return self.lift
-        none = np.zeros((self.domain.n_reward, len(touch.y) + len(touch.point)))
-        return np.hstack([self.lift, np.vstack([none, touch.jacobian])])
+    def at(self, x: Vector) -> Point:
+        """The weights and what depends on x beside them."""
+        n, d_r = len(self.offset), self.domain.n_reward
+        weights, value = self.base + self.lift @ x[:n], -float(self.offset @ x[:n])
+        if self.moving is None:
+            return Point(weights, self.lift, value, None)
+        touch = self.moving.touch(x[n:])
+        weights[d_r:] += touch.weights
+        jacobian = np.hstack([self.lift, np.vstack([np.zeros((d_r, len(x) - n)), touch.jacobian])])
+        return Point(weights, jacobian, value + touch.value, touch)
 
     def minimise(
         self, start: Vector, near: SoftExpansion | None = None, *, tolerance: float | None = None, gap: float = 0.0
@@ -154,8 +155,8 @@ class _Normalised:
     def expand(self, z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
         """f and its derivatives at z, in these units. last: the expansion at the last point."""
         program, share, x = self.program, 1 / self.program.domain.mdp.steps, self.unit * z
-        touch, n = program.touch(x), len(program.offset)
-        weights, to_weights = program.weights(x, touch), program.jacobian(touch) * self.unit
+        (weights, jacobian, simple, touch), n = program.at(x), len(program.offset)
+        to_weights = jacobian * self.unit
         near = self.near if last is None else last
         # The last steps are so short that the value at the last point, to first order, is nearly exact already.
         moved = math.inf if near is None else float(np.abs(self.features @ (weights - near.weights)).max())
@@ -167,7 +168,7 @@ class _Normalised:
                 raise
             return Expansion(math.inf, np.zeros_like(z), np.eye(len(z)), 0.0, 0.0, last)
         reached, hessian = to_weights.T @ soft.expectation, to_weights.T @ soft.jacobian @ to_weights
-        gradient, away = reached.copy(), -program.simple(x, touch)
+        gradient = reached.copy()
         gradient[:n] -= self.unit[:n] * program.offset
         if touch is not None:
             gradient[n:] = self.unit[n:] * touch.gradient(soft.expectation[program.domain.n_reward :])
@@ -178,7 +179,7 @@ class _Normalised:
         ulps = 16 * EPSILON * max(abs(low), abs(high)) + soft.solved.error_bound
         apart = 16 * EPSILON * (high - low + float(np.abs(self.features @ weights).max()))
         noise = share * apart * (1 + float(np.abs(reached).max(initial=0.0)))
-        value, value_noise = share * (soft.soft_return - away), share * (ulps + EPSILON * abs(away))
+        value, value_noise = share * (soft.soft_return + simple), share * (ulps + EPSILON * abs(simple))
         return Expansion(value, share * gradient, share * hessian, noise, value_noise, soft)
 
     def finite(self, z: Vector) -> Vector:

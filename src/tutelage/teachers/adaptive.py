@@ -29,8 +29,8 @@ from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, reward_limits, sizes
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
-from tutelage.roles import Advice, Lesson, Opening, Round
-from tutelage.teachers.base import BY_UNITS, BaseTeacher, optimal_lesson
+from tutelage.roles import Advice, Lesson, Round
+from tutelage.teachers.base import BY_UNITS, BaseTeacher
 
 # A response may exceed a cut by this much, relative to the largest feature plus the cut's offset, and count as inside.
 CUT_SLACK = 1e-6
@@ -140,10 +140,6 @@ class VolumeSearchTeacher(BaseTeacher):
             raise InvalidModel(f"stop_tolerance must be positive, got {self.stop_tolerance}")
         if self.method not in ("exact", "printed"):
             raise InvalidModel(f"method must be 'exact' or 'printed', got {self.method!r}")
-
-    def open(self) -> Opening:
-        """An optimal policy of the unconstrained MDP."""
-        return Opening(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
 
     def estimate(self, rounds: Sequence[Round]) -> HalfSpaces:
         """The estimate of the feasible set: a cut for each round whose response differs from the lesson."""

@@ -90,7 +90,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def open(self) -> Opening:
         """An optimal policy of the unconstrained MDP."""
-        return Opening(optimal_lesson(self.domain, self.true_weights), "an optimal policy", self.ceiling)
+        return replace(super().open(), bound=self.ceiling)
 
     @property
     def _is_exact(self) -> bool:

@@ -60,6 +60,10 @@ class BaseTeacher(Readable):
         except EndlessValue:
             return min(expected_reward(mdp, uniform_policy(mdp), reward), most), most
 
+    def open(self) -> Opening:
+        """An optimal policy of the unconstrained MDP."""
+        return Opening(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
+
     def _set_defaults(self, **defaults: float) -> None:
         """Give each field that is BY_UNITS its default, which depends on the units of the domain."""
         for name, value in defaults.items():

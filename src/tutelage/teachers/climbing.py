@@ -239,7 +239,7 @@ class LessonSearch(Ascents):
         free, hessian = free_directions(program.blocks, found.answer.x, found.answer.here.gradient)
         curvature = free.T @ (found.answer.here.hessian + hessian) @ free
         moved = free @ inverse(curvature) @ free[:d_r].T
-        jacobian = soft.jacobian[:d_r] @ program.jacobian(program.touch(found.answer.x)) @ moved
+        jacobian = soft.jacobian[:d_r] @ program.at(found.answer.x).jacobian @ moved
         weights, multipliers = np.split(found.answer.x, [d_r])
         return LessonAnswer(weights, *tangents.pruned(multipliers)[::-1], soft.expectation[:d_r], jacobian)
 

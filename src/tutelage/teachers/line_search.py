@@ -26,9 +26,9 @@ from tutelage.constrained.problem import Route, no_limits, or_one, reward_limits
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
-from tutelage.roles import Advice, Lesson, Opening, Round
+from tutelage.roles import Advice, Lesson, Round
 from tutelage.teachers.adaptive import SOLVED, are_contradicted, certified, close, cuts, distance, doubt, mean_rewards
-from tutelage.teachers.base import BY_UNITS, BaseTeacher, optimal_lesson
+from tutelage.teachers.base import BY_UNITS, BaseTeacher
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,13 +52,7 @@ def _width(domain: Domain, start: Vector, match_tolerance: float) -> float:
 
 
 def largest_push(
-    domain: Domain,
-    start: Vector,
-    weights: Vector,
-    *,
-    longest: float,
-    match_tolerance: float,
-    route: Route = "auto",
+    domain: Domain, start: Vector, weights: Vector, *, longest: float, match_tolerance: float, route: Route = "auto"
 ) -> Push:
     """The largest realisable push of at most `longest`; raises `InfeasibleConstraints` where there is none at all."""
     basis, wide = complement(weights), _width(domain, start, match_tolerance)
@@ -155,10 +149,6 @@ class LineSearchTeacher(BaseTeacher):
             limits, axes = no_limits(self.domain), np.eye(self.domain.n_reward)
             sides = np.array([sum(best_policy(self.domain, w, limits).bound for w in (axis, -axis)) for axis in axes])
         object.__setattr__(self, "diameter", float(np.linalg.norm(sides)))
-
-    def open(self) -> Opening:
-        """An optimal policy of the unconstrained MDP."""
-        return Opening(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The next push, or the reason to stop."""

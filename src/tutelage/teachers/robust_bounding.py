@@ -30,14 +30,7 @@ from tutelage.learners.dual import Reduction, Settled
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import TutelageError
-from tutelage.teachers.bounding import (
-    CELL_ACCURACY,
-    MOST_DIMENSIONS,
-    Cell,
-    CellSearch,
-    least_over_steps,
-    opening_cells,
-)
+from tutelage.teachers.bounding import CELL_ACCURACY, MOST_DIMENSIONS, Cell, CellSearch, least_over_steps, opening_cells
 
 
 @dataclass(frozen=True, slots=True, eq=False)
