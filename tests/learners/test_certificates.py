@@ -18,8 +18,9 @@ from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.convex.blocks import model_minimum
 from tutelage.convex.newton import Reached
-from tutelage.learners import projection, soft_program
+from tutelage.learners import exact as exact_learners
 from tutelage.learners import sampled as observed
+from tutelage.learners import soft_program
 from tutelage.learners.exact import ApproximateHardLearner, GenericLearner, HardLearner, SoftLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.published import PublishedLearner
@@ -124,7 +125,7 @@ def test_a_projection_that_stops_early_reports_its_own_distance_and_gap(norm, mo
         lesson = Lesson.from_expectation(-2 * shown)
         exact = learner.respond(lesson)
         with monkeypatch.context() as patch:
-            patch.setattr(projection, "nearest_policy", partial(nearest_policy, accuracy=0.5))
+            patch.setattr(exact_learners, "nearest_policy", partial(nearest_policy, accuracy=0.5))
             rough = learner.respond(lesson)
         scale = 1e-6 * (1 + abs(exact.certificate.primal))
         distance = np.linalg.norm(expectation(domain, rough.policy).reward - lesson.expectation, norm)
@@ -144,7 +145,7 @@ def test_a_violated_preference_shows_in_the_residual_of_a_projection(monkeypatch
     def careless(domain, target, limits, **options):
         return nearest_policy(domain, target, limits.relaxed(np.full(len(limits), 1e3)), **options)
 
-    monkeypatch.setattr(projection, "nearest_policy", careless)
+    monkeypatch.setattr(exact_learners, "nearest_policy", careless)
     response = HardLearner(domain, 0.5 * allowance).respond(Lesson.from_expectation(shown))
     violated = np.maximum(response.expectation.preference - 0.5 * allowance, 0.0)
     assert violated.max() > 0.01
