@@ -248,9 +248,7 @@ class Network:
 
 
 def _flags(mdp: MDP) -> Flags:
-    is_end = np.zeros(mdp.n_states, dtype=np.bool_)
-    is_end[mdp.ends] = True
-    return is_end
+    return np.isin(np.arange(mdp.n_states), mdp.ends)
 
 
 def _moves(mdp: MDP, features: Matrix) -> Matrix:

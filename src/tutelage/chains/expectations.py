@@ -195,10 +195,7 @@ def journey_of(mdp: MDP | None, policy: Vector | None) -> Arrival | None:
 def _goals(mdp: MDP, given: ArrayLike | None) -> Flags:
     """(S,), whether each state is a goal."""
     if given is None:
-        is_goal = absorbing_states(mdp)
-        if len(mdp.goals):
-            is_goal = np.zeros(mdp.n_states, dtype=np.bool_)
-            is_goal[mdp.goals] = True
+        is_goal = np.isin(np.arange(mdp.n_states), mdp.goals) if len(mdp.goals) else absorbing_states(mdp)
         if not is_goal.any():
             raise InvalidModel("there are no goals: no state is absorbing; give the states of arrival as goals")
         return is_goal

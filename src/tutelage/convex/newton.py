@@ -135,11 +135,9 @@ def _minimum(
     reached: Reached[Expansion[SourceT]], value: float, blocks: Sequence[Block], n_steps: int
 ) -> Minimum[SourceT]:
     """A point with its residual and its duality gap."""
-    error, apart = (
-        residual(reached.here.gradient, blocks, reached.x),
-        abs(gap(reached.here.gradient, blocks, reached.x)),
-    )
-    return Solution(reached, value, value - apart, error, Ended.STEP_LIMIT, n_steps)
+    gradient, x = reached.here.gradient, reached.x
+    apart = abs(gap(gradient, blocks, x))
+    return Solution(reached, value, value - apart, residual(gradient, blocks, x), Ended.STEP_LIMIT, n_steps)
 
 
 def _largest_curvature(here: Expansion[SourceT]) -> float:
