@@ -217,10 +217,7 @@ _now: ContextVar[_Watch] = ContextVar("watch", default=_UNWATCHED)
 
 
 def watched(time_limit: float | None = None, progress: OnProgress | None = None) -> AbstractContextManager[None]:
-    """Within this block, steps are reported to `progress`, and `OutOfTime` is raised after `time_limit` seconds.
-
-    None leaves the limit, or the callback, of the surrounding block in place.
-    """
+    """Within this block steps are reported; `OutOfTime` is raised after `time_limit` seconds. None: as around it."""
     if time_limit is not None and not time_limit > 0:
         raise InvalidInput(f"time_limit must be a positive number of seconds, got {time_limit}")
     outer = _now.get()
@@ -244,10 +241,7 @@ def is_over() -> bool:
 
 
 def report(stage: str, done: int, gap: float = math.inf, answer: object = None) -> None:
-    """Tell the callback about one step.
-
-    Raise `OutOfTime`, with the best answer so far, if the time limit has passed or the budget is used up.
-    """
+    """Tell the callback about one step; raise `OutOfTime` if the time limit has passed or the budget is used up."""
     watch = _now.get()
     if watch.progress is not None:
         watch.progress(Progress(stage, done, gap))

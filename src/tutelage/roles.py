@@ -66,10 +66,7 @@ class Lesson(Readable):
 
     @classmethod
     def from_demonstrations(cls, domain: Domain, demonstrations: Demonstrations, *, start: Start | None = None) -> Self:
-        """The empirical reward expectation of a finite set of demonstrations.
-
-        start: where they begin, as of `MDP.starting_in`, if not by the start of the domain.
-        """
+        """The empirical reward expectation of demonstrations. start: where they begin, as of `MDP.starting_in`."""
         seen = empirical_expectation(domain, demonstrations)
         doubt = arrays.freeze(seen.reward_standard_error + seen.reward_bias)
         initial = None if start is None else domain.mdp.starting_in(start).initial

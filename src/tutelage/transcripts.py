@@ -111,9 +111,8 @@ class Transcript(Readable):
         """The preference features of a known learner that no limit on its expectations names."""
         if self.learner is None or self.learner.preference.rows is not None:
             return ()
-        domain = self.learner.domain
-        limited = self.learner.preference.on(domain).names
-        return tuple(name for name in domain.preference_names if name not in limited)
+        limited = self.learner.preference.on(self.learner.domain).names
+        return tuple(name for name in self.learner.domain.preference_names if name not in limited)
 
     @property
     def costs(self) -> "Costs | None":

@@ -129,10 +129,7 @@ class Demonstrations(Readable):
         return cls(*with_known_ends(mdp, *episodes), mdp).checked_against(mdp, episodes[-1])
 
     def to_frame(self) -> dict[str, list[Any]]:
-        """A table with one row per visit and the columns episode, step, state and action, by name.
-
-        `pandas.DataFrame(demonstrations.to_frame())` makes a frame of it.
-        """
+        """A table with one row per visit, by name, as `pandas.DataFrame` takes it: episode, step, state and action."""
         if self.mdp is None:
             raise InvalidModel("these demonstrations have no names, because their MDP is not known; give them an mdp")
         return to_columns(self.mdp, self.states, self.offsets, self.choices)
@@ -145,10 +142,7 @@ class Demonstrations(Readable):
         return cls(visited, offsets, taken, mdp).checked_against(mdp)
 
     def checked_against(self, mdp: MDP, place: Place | None = None) -> Self:
-        """The same demonstrations, refused with the first step that the MDP does not allow.
-
-        place: what to call a visit in messages.
-        """
+        """The same, refused with the first step that the MDP does not allow. place: what to call it in messages."""
         place = place or partial(_place, self.offsets)
         _check_states(mdp, self.states, place)
         if self.choices is not None:

@@ -174,8 +174,7 @@ def feature_names(given: Sequence[str], count: int, kind: str) -> tuple[str, ...
 
 def domain_features(domain: "Domain", kind: str) -> dict[str, Any]:
     """The features of one kind as a domain stores them: matrix, names and arrivals."""
-    given, names = getattr(domain, f"{kind}_features"), getattr(domain, f"{kind}_names")
-    arrivals: Arrivals = getattr(domain, f"{kind}_arrivals")
+    given, names, arrivals = (getattr(domain, f"{kind}_{part}") for part in ("features", "names", "arrivals"))
     first_choice, rows = domain.mdp.first_choice, domain.mdp.transition
     if not isinstance(given, Mapping):
         array = arrays.any_array(given, f"{kind}_features")
