@@ -86,6 +86,12 @@ def test_lines_of_json_may_have_names(tmp_path):
         tl.load_demonstrations(path, machine()),
         tl.Demonstrations.from_sequences(machine().mdp, [[0, 1, 2], [0]], [[0, 0], [0]]),
     )
+    for line in (
+        '{"states": ["worn"], "actions": ["run"], "terminated": true}',
+        '{"states": ["worn", 2], "actions": ["run"]}',
+    ):
+        path.write_text(line)
+        same(tl.load_demonstrations(path, machine()), tl.Demonstrations.from_sequences(machine().mdp, [[1, 2]], [[0]]))
     path.write_text('{"states": ["new", "won"]}')
     with pytest.raises(
         InvalidModel, match=r"line 1 of .*\(episode 0, step 1\): there is no state 'won'; did you mean 'worn'"
