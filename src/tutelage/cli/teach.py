@@ -82,11 +82,7 @@ def teach(
     files += _write_policy(about, transcript.final.lesson, policy) if policy else []
     told = {"learner": learner or None, "model": model, "teacher": teacher}
     data = _data(about, transcript) | (shown.as_data() if shown else {}) | told
-    lines = [
-        f"Every journey keeps {name} within {limit:g}, counted in steps of {step:.4g}, each step rounded up."
-        for name, (limit, step) in about.journey_limits.items()
-    ]
-    lines += [str(transcript), transcript.explain()]
+    lines = [*about.journeys, str(transcript), transcript.explain()]
     lines += [shown.text(full=full)] if shown and show_most else []
     show(data, ["\n".join(lines)], files, as_json=as_json)
 
