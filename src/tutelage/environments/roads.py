@@ -14,6 +14,7 @@ so the expectations of every policy that does not turn back at a merged junction
 import ast
 import csv
 import io
+import re
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Indices
+from tutelage.arrays import Indices, Matrix
 from tutelage.data.files import AnyPath, open_regular
 from tutelage.model.mdp import MDP, Domain, per_choice
 from tutelage.model.names import Labels
 from tutelage.outcomes import InvalidModel, MissingExtra
 
+# The names of cells by row and column: those of grids, and pairs of numbers.
+CELL = re.compile(r"(?:row |\()(\d{1,4}), (?:column )?(\d{1,4})\)?")
 SUFFIXES = (".graphml", ".gml", ".csv")
 # The columns of an edge list that name the nodes of an edge.
 NODE_COLUMNS = (("source", "target"), ("from", "to"), ("u", "v"))
@@ -102,6 +105,25 @@ def _edge_list(networkx: Any, text: str, path: str, is_directed: bool) -> Any:
     if not graph.nodes:
         raise InvalidModel(f"{path} has no edges")
     return graph
+
+
+def places(domain: Domain) -> Matrix:
+    """(S, 2), the positions of the states, or those of cells that are named by row and column; NaN for the others."""
+    if domain.positions is not None:
+        return np.asarray(domain.positions)
+    found = np.full((domain.mdp.n_states, 2), np.nan)
+    for state, name in enumerate(domain.state_names or ()):
+        if cell := CELL.fullmatch(str(name)):
+            found[state] = int(cell[2]), -int(cell[1])
+    return found
+
+
+def ways(domain: Domain, choices: Indices, at: Matrix) -> tuple[Indices, Indices, Indices]:
+    """The transitions of these choices between different places: (k, 2), their states; the choice and entry of each."""
+    rows = domain.mdp.transition[choices].tocoo()
+    pairs = np.column_stack([domain.mdp.state_of_choice[choices[rows.row]], rows.col])
+    is_way = np.isfinite(at[pairs]).all(axis=(1, 2)) & (at[pairs[:, 0]] != at[pairs[:, 1]]).any(axis=1)
+    return pairs[is_way], choices[rows.row[is_way]], np.flatnonzero(is_way)
 
 
 def merged_ways(domain: Domain) -> Domain:

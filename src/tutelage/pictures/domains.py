@@ -19,13 +19,14 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, brief
+from tutelage.arrays import ArrayLike, Indices, Matrix, Readable, Vector, brief
 from tutelage.chains.expectations import occupancy, state_occupancy
 from tutelage.data.files import AnyPath, write_whole
 from tutelage.data.showing import Shown
 from tutelage.environments.object_world import ObjectWorld
+from tutelage.environments.roads import places, ways
 from tutelage.model.mdp import Domain, absorbing_states
-from tutelage.model.names import GridNames, as_text
+from tutelage.model.names import as_text
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput
 from tutelage.pictures.plots import COLOURS, draw_rounds
@@ -82,9 +83,9 @@ def draw_map(axes: Axes, domain: Domain, *, shown: ArrayLike | None = None, done
     if domain.positions is None:
         raise InvalidInput("the states of this domain have no positions; give Domain(..., positions=...)")
     mdp, rows = domain.mdp, domain.mdp.transition.tocoo()
-    ends, is_drawn = _draw_ways(axes, domain, domain.positions)
+    ends, drawn = _draw_ways(axes, domain, domain.positions)
     given = {kind: policy for kind, policy in (("shown", shown), ("done", done)) if policy is not None}
-    flows = {kind: (rows.data * occupancy(mdp, policy)[rows.row])[is_drawn] for kind, policy in given.items()}
+    flows = {kind: (rows.data * occupancy(mdp, policy)[rows.row])[drawn] for kind, policy in given.items()}
     largest = max((float(flow.max(initial=0.0)) for flow in flows.values()), default=0.0) or 1.0
     handles: list[Artist] = []
     for kind, flow in flows.items():
@@ -96,10 +97,10 @@ def draw_map(axes: Axes, domain: Domain, *, shown: ArrayLike | None = None, done
         axes.add_collection(LineCollection(list(ends[is_used]), zorder=2 + (kind == "done"), **style))
         handles.append(Line2D([], [], color=colour, linewidth=3 * share + 0.5, linestyle=dashes, label=kind))
     for label, marker, where in (("start", "o", mdp.initial > 0), ("goal", "*", absorbing_states(mdp))):
-        places = domain.positions[where & np.isfinite(domain.positions).all(axis=1)]
+        marked = domain.positions[where & np.isfinite(domain.positions).all(axis=1)]
         # With a start in every state, marks would hide the map.
-        if 0 < len(places) <= 20:
-            axes.scatter(*places.T, marker=marker, label=label, **ENDS)
+        if 0 < len(marked) <= 20:
+            axes.scatter(*marked.T, marker=marker, label=label, **ENDS)
     axes.legend(handles=[*handles, *axes.get_legend_handles_labels()[0]], fontsize="small", frameon=False)
     axes.set_aspect("equal")
     axes.set_axis_off()
@@ -143,13 +144,13 @@ def routes_picture(domain: Domain, shown: Shown) -> Figure:
 
 def draw_routes(axes: Axes, domain: Domain, shown: Shown, most: int = 4) -> None:
     """Draw the first routes on the map of a domain, on its grid, or else as strips of the names of states."""
-    places, items = _places(domain), list(shown)[:most]
-    if places is None:
+    at, items = places(domain), list(shown)[:most]
+    if not np.isfinite(at).any():
         _draw_strips(axes, [(_label(item), [as_text(state) for state, _ in item.steps]) for item in items])
         return
-    _draw_ways(axes, domain, places)
+    _draw_ways(axes, domain, at)
     for number, item in enumerate(items):
-        way = places[shown.demonstrations[number].states]
+        way = at[shown.demonstrations[number].states]
         way = way[np.isfinite(way).all(axis=1)]
         style: dict[str, Any] = {"color": COLOURS[number], "linewidth": 4.5 - number, "zorder": 3 + number}
         axes.plot(*way.T, label=_label(item), solid_capstyle="round", **style)
@@ -166,28 +167,14 @@ def _label(item: Any) -> str:
     return f"{item.share:.0%}{reward}{exceeds}" + (", does not arrive" if item.arrives is False else "")
 
 
-def _places(domain: Domain) -> Matrix | None:
-    """(S, 2), where the states are: their positions, or the cells of a grid with the first row on top."""
-    if domain.positions is not None:
-        return np.asarray(domain.positions)
-    names = domain.mdp.names.states
-    if not isinstance(names, GridNames):
-        return None
-    cells = np.arange(names.n_rows * names.n_columns)
-    places = np.column_stack([cells % names.n_columns, -(cells // names.n_columns)]).astype(np.float64)
-    return np.vstack([places, np.full((len(names) - len(cells), 2), np.nan)])
-
-
-def _draw_ways(axes: Axes, domain: Domain, places: Matrix) -> tuple[Matrix, Any]:
-    """All moves between different places, in grey: (k, 2, 2), their ends, and (nnz,), which transitions they are."""
-    rows = domain.mdp.transition.tocoo()
-    ends = np.stack([places[domain.mdp.state_of_choice[rows.row]], places[rows.col]], axis=1)
-    is_drawn = np.isfinite(ends).all(axis=(1, 2)) & (ends[:, 0] != ends[:, 1]).any(axis=1)
+def _draw_ways(axes: Axes, domain: Domain, at: Matrix) -> tuple[Matrix, Indices]:
+    """All moves between different places, in grey: (k, 2, 2), their ends, and (k,), the transition of each."""
+    pairs, _, entries = ways(domain, np.arange(domain.mdp.n_choices), at)
     # The rests of budgets repeat every way.
-    ways = list(np.unique(ends[is_drawn], axis=0))
-    axes.add_collection(LineCollection(ways, colors="0.85", linewidths=0.7, zorder=1))
+    drawn = list(np.unique(at[pairs], axis=0))
+    axes.add_collection(LineCollection(drawn, colors="0.85", linewidths=0.7, zorder=1))
     axes.autoscale_view()
-    return ends[is_drawn], is_drawn
+    return at[pairs], entries
 
 
 def _draw_strips(axes: Axes, strips: Sequence[tuple[str, list[str]]], most: int = 12) -> None:

@@ -5,7 +5,6 @@ A file is checked by the same functions as any file that the library reads. It i
 
 import base64
 import binascii
-import re
 import tempfile
 from collections.abc import Callable
 from itertools import combinations
@@ -15,8 +14,9 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.spatial import ConvexHull
 
-from tutelage.arrays import Flags, Indices, Matrix, Vector
+from tutelage.arrays import Matrix, Vector
 from tutelage.data.files import load, open_regular
+from tutelage.environments.roads import places, ways
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 
@@ -34,9 +34,6 @@ LARGEST_DOMAIN = {
 MOST_ROADS = 60_000
 # Relative to the size of a set of expectations: smaller widths count as zero.
 THIN = 1e-9
-
-# The names of cells by row and column: those of grids, and pairs of numbers.
-CELL = re.compile(r"(?:row |\()(\d{1,4}), (?:column )?(\d{1,4})\)?")
 
 ReadT = TypeVar("ReadT")
 
@@ -79,54 +76,31 @@ def brought(text: str, reader: Callable[..., ReadT]) -> ReadT:
 
 def described(domain: Domain) -> dict[str, Any]:
     """The domain as the page needs it: its sizes, its names, its map, and the states and roads with each feature."""
-    mdp, places = domain.mdp, _places(domain)
-    is_placed = np.asarray(np.isfinite(places).all(axis=1))
-    nowhere = np.zeros_like(is_placed)
-    avoidable = [_holders(domain, column, is_placed) for column in domain.preference_features.T]
+    mdp, at = domain.mdp, places(domain)
+    avoidable = [_holders(domain, column, at) for column in domain.preference_features.T]
     return {
         "n_states": mdp.n_states,
         "n_choices": mdp.n_choices,
         "reward_names": list(domain.reward_names),
         "preference_names": list(domain.preference_names),
         "starts": np.flatnonzero(mdp.initial).tolist(),
-        "rewarding": [_holders(domain, column, nowhere)[0] for column in domain.reward_features.T],
+        "rewarding": [_holders(domain, column, np.full_like(at, np.nan))[0] for column in domain.reward_features.T],
         "avoidable": [states for states, _ in avoidable],
         "avoidable_roads": [roads for _, roads in avoidable],
         "state_names": None if domain.state_names is None else [str(name)[:40] for name in domain.state_names],
-        "map": _map(domain, places, is_placed) if is_placed.any() else None,
+        "map": _map(domain, at) if np.isfinite(at).any() else None,
     }
 
 
-def _places(domain: Domain) -> Matrix:
-    """(S, 2), the positions of the states, or those of cells that are named by row and column; NaN for the others."""
-    if domain.positions is not None:
-        return np.asarray(domain.positions)
-    places = np.full((domain.mdp.n_states, 2), np.nan)
-    for state, name in enumerate(domain.state_names or ()):
-        if cell := CELL.fullmatch(str(name)):
-            places[state] = int(cell[2]), -int(cell[1])
-    return places
-
-
-def _roads(domain: Domain, choices: Indices, is_placed: Flags) -> tuple[Indices, Indices]:
-    """(k, 2) and (k,), the pairs of different places that these choices connect, and the choice of each."""
-    rows = domain.mdp.transition[choices].tocoo()
-    made_by = choices[rows.row]
-    ends = np.sort(np.column_stack([domain.mdp.state_of_choice[made_by], rows.col]), axis=1)
-    is_road = (ends[:, 0] != ends[:, 1]) & is_placed[ends].all(axis=1)
-    return ends[is_road], made_by[is_road]
-
-
-def _map(domain: Domain, places: Matrix, is_placed: Flags) -> dict[str, Any]:
+def _map(domain: Domain, at: Matrix) -> dict[str, Any]:
     """The places of the states, null where a state has none, the roads and their names, and whether it is a grid."""
-    ends, choices = _roads(domain, np.arange(domain.mdp.n_choices), is_placed)
-    roads, first = np.unique(ends, axis=0, return_index=True)
-    roads, choices = roads[:MOST_ROADS], choices[first[:MOST_ROADS]]
-    known = places[is_placed]
-    steps = np.abs(places[roads[:, 0]] - places[roads[:, 1]]).sum(axis=1)
+    ends, choices, _ = ways(domain, np.arange(domain.mdp.n_choices), at)
+    roads, first = np.unique(np.sort(ends, axis=1), axis=0, return_index=True)
+    roads, choices, is_placed = roads[:MOST_ROADS], choices[first[:MOST_ROADS]], np.asarray(np.isfinite(at).all(axis=1))
+    known, steps = at[is_placed], np.abs(at[roads[:, 0]] - at[roads[:, 1]]).sum(axis=1)
     is_cells = (known == np.round(known)).all() and len(np.unique(known, axis=0)) == len(known)
     named = [str(domain.choice_name(choice))[:40] for choice in choices] if domain.choice_names is not None else None
-    pairs = zip(np.round(places, 6).tolist(), is_placed, strict=True)
+    pairs = zip(np.round(at, 6).tolist(), is_placed, strict=True)
     return {
         "places": [place if has_place else None for place, has_place in pairs],
         "roads": roads.tolist(),
@@ -136,14 +110,14 @@ def _map(domain: Domain, places: Matrix, is_placed: Flags) -> dict[str, Any]:
     }
 
 
-def _holders(domain: Domain, column: Vector, is_placed: Flags) -> tuple[list[int], list[list[int]]]:
+def _holders(domain: Domain, column: Vector, at: Matrix) -> tuple[list[int], list[list[int]]]:
     """The states and the roads with a feature. A choice that is no road counts as its state."""
     rows = np.flatnonzero(column)
     if len(column) == domain.mdp.n_states:
         return rows.tolist(), []
-    roads, made_by = _roads(domain, rows, is_placed)
+    roads, made_by, _ = ways(domain, rows, at)
     still = domain.mdp.state_of_choice[np.setdiff1d(rows, made_by)]
-    return np.unique(still).tolist(), np.unique(roads, axis=0)[:MOST_ROADS].tolist()
+    return np.unique(still).tolist(), np.unique(np.sort(roads, axis=1), axis=0)[:MOST_ROADS].tolist()
 
 
 def corners(points: Matrix) -> Matrix:
