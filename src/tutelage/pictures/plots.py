@@ -129,11 +129,11 @@ def draw_pushes(axes: Axes, reachable: ArrayLike, cases: Sequence[Mapping[str, A
     tip, span = corners.max(axis=0), float(np.ptp(corners, axis=0).max()) or 1.0
     step = 0.12 * span * direction / (np.linalg.norm(direction) or 1.0)
     _add_arrow(axes, tip - step, tip, gap=0.0)
-    _add_label(axes, "$w^*$", tip - step / 2, below=True)
+    _add_label(axes, "$w^*$", tip - step / 2, (8, -8))
     for index, (case, (start, aim, lesson)) in enumerate(zip(cases, ends, strict=True), 1):
         _add_arrow(axes, start, aim, gap=5.0 if case["is_realised"] else 0.0)
-        _add_label(axes, rf"$\mu_L^{{{index}}}$", start, below=True)
-        _add_label(axes, rf"$\mu_T^{{{index}}}$", lesson, below=not case["is_realised"])
+        _add_label(axes, rf"$\mu_L^{{{index}}}$", start, (-8, -8))
+        _add_label(axes, rf"$\mu_T^{{{index}}}$", lesson, (8, 8) if case["is_realised"] else (8, -8))
         if not case["is_realised"]:
             _add_label(axes, rf"$\mu_L^{{{index}}} + \alpha\,w^*$", aim)
             dashed: dict[str, Any] = {"color": "0.3", "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 3}
@@ -172,8 +172,8 @@ def _add_arrow(
     axes.add_patch(arrow)
 
 
-def _add_label(axes: Axes, label: str, place: Vector, *, below: bool = False) -> None:
-    """Write a label to the right of a place, above or below it; the box behind it hides the stripes."""
+def _add_label(axes: Axes, label: str, place: Vector, offset: tuple[int, int] = (8, 8)) -> None:
+    """Write a label beside a place, at this offset in printer's points; the box behind it hides the stripes."""
     backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
-    offset, side = ((8, -8), "top") if below else ((8, 8), "bottom")
-    axes.annotate(label, (place[0], place[1]), offset, textcoords="offset points", va=side, zorder=6, bbox=backing)
+    style: dict[str, Any] = {"ha": "left" if offset[0] > 0 else "right", "va": "bottom" if offset[1] > 0 else "top"}
+    axes.annotate(label, (place[0], place[1]), offset, textcoords="offset points", zorder=6, bbox=backing, **style)
