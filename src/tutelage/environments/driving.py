@@ -49,27 +49,20 @@ def driving_world(
 
 def _mdp() -> MDP:
     """Three choices in each cell and one at the end."""
-    n_cells = ROADS * ROWS * LANES
-    road, row, lane = np.unravel_index(np.arange(n_cells), (ROADS, ROWS, LANES))
-    is_last = row == ROWS - 1
-    ahead = np.where(is_last, n_cells, (road * ROWS + row + 1) * LANES)
-    rows = []
-    for choice in range(3):
-        # Straight on, left, right: the lane that is wanted, or both where there is none.
-        for side in range(LANES):
-            wanted = lane if choice == 0 else np.full(n_cells, choice - 1)
-            is_off = (choice > 0) & (lane == wanted)
-            share = np.where(is_last, float(side == 0), np.where(is_off, 0.5, wanted == side))
-            rows.append((3 * np.arange(n_cells) + choice, ahead + np.where(is_last, 0, side), share))
-    at, to, share = (np.concatenate(part) for part in zip(*rows, strict=True))
-    at, to, share = np.append(at, 3 * n_cells), np.append(to, n_cells), np.append(share, 1.0)
-    is_real = share > 0
-    transition = sparse.csr_array((share[is_real], (at[is_real], to[is_real])), shape=(3 * n_cells + 1, n_cells + 1))
+    n_cells, entries, cells = ROADS * ROWS * LANES, [], []
+    for cell, (road, row, lane) in enumerate(np.ndindex(ROADS, ROWS, LANES)):
+        cells.append(f"road {road}, row {row}, {('left', 'right')[lane]}")
+        for choice in range(3):
+            # Straight on, left, right: the lane that is wanted, or both where there is none.
+            wanted = lane if choice == 0 else choice - 1
+            lanes = (0, 1) if choice > 0 and lane == wanted else (wanted,)
+            ahead = [n_cells] if row == ROWS - 1 else [cell - lane + LANES + side for side in lanes]
+            entries += [(3 * cell + choice, state, 1 / len(ahead)) for state in ahead]
+    at, to, share = zip(*entries, (3 * n_cells, n_cells, 1.0), strict=True)
+    transition = sparse.csr_array((share, (at, to)), shape=(3 * n_cells + 1, n_cells + 1))
     first = np.append(3 * np.arange(n_cells + 1), 3 * n_cells + 1)
-    initial = np.append(((row == 0) & (lane == 0)) / ROADS, 0.0)
-    cells = [f"road {r}, row {y}, {('left', 'right')[x]}" for r, y, x in zip(road, row, lane, strict=True)]
-    moves = ["straight", "left", "right"] * n_cells
-    names = {"state_names": [*cells, "end"], "choice_names": [*moves, "stay"]}
+    initial = np.append((np.arange(n_cells) % (ROWS * LANES) == 0) / ROADS, 0.0)
+    names = {"state_names": [*cells, "end"], "choice_names": [*["straight", "left", "right"] * n_cells, "stay"]}
     return MDP.from_choices(transition, first, initial, 0.99, **names)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import h11
 import uvicorn
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -86,22 +87,17 @@ class Bounded:
         if not is_known(dict(scope["headers"]).get(b"host", b"").decode("latin-1"), self.host):
             await refusal(400, "this server does not answer to that host name")(scope, receive, with_headers)
             return
-        most = LARGEST_UPLOAD if scope["path"].startswith("/api/domain") else LARGEST_BODY
-        body, more = bytearray(), True
-        while more and len(body) <= most:
+        most, size = LARGEST_UPLOAD if scope["path"].startswith("/api/domain") else LARGEST_BODY, 0
+
+        async def counted() -> Message:
+            nonlocal size
             message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-        if len(body) > most:
-            too_large = refusal(413, f"the request is too large; the limit is {most // 1024} KiB")
-            await too_large(scope, receive, with_headers)
-            return
-        whole: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+            size += len(message.get("body", b""))
+            if size > most:
+                raise HTTPException(413, f"the request is too large; the limit is {most // 1024} KiB")
+            return message
 
-        async def replayed() -> Message:
-            return whole.pop() if whole else await receive()
-
-        await self.app(scope, replayed, with_headers)
+        await self.app(scope, counted, with_headers)
 
 
 def configured(app: ASGIApp, client_seconds: int, log_level: str = "warning") -> uvicorn.Config:
