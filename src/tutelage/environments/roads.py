@@ -136,20 +136,18 @@ def merged_ways(domain: Domain) -> Domain:
     onward = _onward(mdp, after, owner)
     is_kept = ~np.isin(np.arange(mdp.n_states), [state for _, state in onward])
     choices = np.flatnonzero(is_kept[owner])
-    features = [per_choice(mdp, part) for part in (domain.reward_features, domain.preference_features)]
+    features = np.hstack([per_choice(mdp, part) for part in (domain.reward_features, domain.preference_features)])
     discount = np.broadcast_to(np.asarray(mdp.discount, dtype=np.float64), mdp.n_choices)
-    summed = [part[choices].copy() for part in features]
-    factor, last = discount[choices].copy(), choices.copy()
-    duration = None if mdp.duration is None else mdp.duration[choices].copy()
+    time = np.zeros(mdp.n_choices) if mdp.duration is None else mdp.duration
+    summed, factor, taken = (part[choices].copy() for part in (features, discount, time))
+    last = choices.copy()
     for place, first in enumerate(choices.tolist()):
         before, choice = int(owner[first]), first
         while not is_kept[after[choice]]:
             before, choice = int(after[choice]), onward[before, int(after[choice])]
-            for part, values in zip(summed, features, strict=True):
-                part[place] += factor[place] * values[choice]
+            summed[place] += factor[place] * features[choice]
             factor[place] *= discount[choice]
-            if duration is not None and mdp.duration is not None:
-                duration[place] += mdp.duration[choice]
+            taken[place] += time[choice]
         last[place] = choice
     number = np.cumsum(is_kept) - 1
     n, columns = int(is_kept.sum()), number[after[last]]
@@ -159,9 +157,11 @@ def merged_ways(domain: Domain) -> Domain:
     labels = Labels.of(
         first_choice, [domain.state_name(int(state)) for state in kept], _names(domain, choices, after, after[last])
     )
+    duration = None if mdp.duration is None else taken
     merged = MDP(rows, first_choice, mdp.initial[kept], factor, labels, duration=duration, goals=number[mdp.goals])
-    names, places = (domain.reward_names, domain.preference_names), domain.positions
-    return Domain(merged, summed[0], summed[1], *names, positions=None if places is None else places[kept])
+    reward, preference = np.split(summed, [domain.n_reward], axis=1)
+    at = None if domain.positions is None else domain.positions[kept]
+    return Domain(merged, reward, preference, domain.reward_names, domain.preference_names, positions=at)
 
 
 def _onward(mdp: MDP, after: Indices, owner: Indices) -> dict[tuple[int, int], int]:

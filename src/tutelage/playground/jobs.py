@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -203,16 +203,10 @@ def _read(asked: schema.TranscriptReading, send: Send) -> None:
     send("answer", {"rounds": rounds, "ended": whole.ended})
 
 
+# By name, with the form of the request, which is the type of the job's argument.
 JOBS: dict[str, tuple[TypeAdapter[Any], Callable[[Any, Send], None]]] = {
-    "teach": (TypeAdapter(AnyTeaching), _teach),
-    "bound": (TypeAdapter(AnyTeaching), _bound),
-    "transcript": (TypeAdapter(AnyTeaching), _transcript),
-    "answer": (TypeAdapter(schema.Demonstrating), _answer),
-    "adapt": (TypeAdapter(schema.Walking), _adapt),
-    "infer": (TypeAdapter(schema.Walking), _infer),
-    "reach": (TypeAdapter(AnyReaching), _reach),
-    "open": (TypeAdapter(schema.Opening), _open),
-    "read": (TypeAdapter(schema.TranscriptReading), _read),
+    job.__name__.removeprefix("_"): (TypeAdapter(get_type_hints(job)["asked"]), job)
+    for job in (_teach, _bound, _transcript, _answer, _adapt, _infer, _reach, _open, _read)
 }
 
 
