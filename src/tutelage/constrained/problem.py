@@ -132,12 +132,6 @@ def _collected(domain: Domain, accuracy: float = 1e-3) -> Vector:
     return freeze(np.array([0.0 if plan is None else mdp.initial @ plan.value + plan.error_bound for plan in plans]))
 
 
-def in_feature_units(domain: Domain, unit: Vector) -> Domain:
-    """The domain with every feature divided by its unit (d,)."""
-    reward, preference = np.split(unit, [domain.n_reward])
-    return domain.with_matrices(domain.reward_features / reward, domain.preference_features / preference)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaled:
     """A domain and limits in units of their own.
@@ -174,7 +168,9 @@ class Scaled:
         with np.errstate(over="ignore"):
             # A limit of 1e300 in a small unit is infinite.
             offsets = np.clip(limits.offsets / row, -reach, reach)
-        return cls(in_feature_units(domain, unit), HalfSpaces(normals, offsets, limits.names), unit, row)
+        reward, preference = np.split(unit, [domain.n_reward])
+        inner = domain.with_matrices(domain.reward_features / reward, domain.preference_features / preference)
+        return cls(inner, HalfSpaces(normals, offsets, limits.names), unit, row)
 
     def with_common_rows(self, limits: HalfSpaces) -> Self:
         """The same with one unit for all limits, whose excesses are then summed."""

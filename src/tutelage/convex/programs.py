@@ -21,7 +21,7 @@ from tutelage.arrays import Flags, Indices, Matrix, Vector
 from tutelage.outcomes import Ended, NotConverged, Solution, TutelageError
 
 # The relative gap asked of Clarabel. The error of x is only the square root of the gap, hence so small.
-GAP_TOLERANCE = 1e-15
+CLARABEL_GAP = 1e-15
 CLARABEL_TOLERANCE = 1e-12
 # Largest relative error of an accepted quadratic solution; every caller checks its own gap as well.
 ACCEPTED = 1e-8
@@ -30,7 +30,7 @@ ROUNDED, GOOD_SHARE = 1e-14, 1e-9
 # Where the library diverges its answer may be so large that squares overflow. A certificate holds for any answer.
 LARGEST_ANSWER = 1e100
 # Weight of the constraints beside the objective in least squares, and the largest entry that may stand for zero there.
-HEAVY, SMALL = 1e5, 1e-6
+CONSTRAINT_WEIGHT, SMALL = 1e5, 1e-6
 # Feasibility tolerance asked of HiGHS, and whether it simplifies a program first, in order: with a tolerance that it
 # cannot reach it may end without a status. A dense program is small, and simplifying it takes longer than solving it.
 SPARSE_ATTEMPTS = ((1e-10, "on"), (1e-10, "off"), (1e-7, "on"))
@@ -201,7 +201,7 @@ def _interior_point(curvature: Any, slope: Vector, constraints: LinearConstraint
     )
     right = np.concatenate([constraints.right, constraints.bound, -constraints.lower[is_bounded]])
     cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_within + n_bounded)]
-    result = _clarabel(curvature, slope, stacked, right, cones, GAP_TOLERANCE)
+    result = _clarabel(curvature, slope, stacked, right, cones, CLARABEL_GAP)
     if result.status in (clarabel.SolverStatus.PrimalInfeasible, clarabel.SolverStatus.AlmostPrimalInfeasible):
         raise InfeasibleProgram("no point satisfies the constraints of this quadratic program")
     x, multipliers = (np.clip(part, -LARGEST_ANSWER, LARGEST_ANSWER) for part in (result.x, result.z))
@@ -271,9 +271,9 @@ def _active_by_least_squares(curvature: Any, constraints: LinearConstraints) -> 
     n, n_within = curvature.shape[0], len(constraints.bound)
     size, directions = np.linalg.eigh(curvature)
     root = np.sqrt(np.maximum(size, 0.0))[:, None] * directions.T
-    rows = np.vstack([root, HEAVY * constraints.equal, HEAVY * constraints.within])
-    right = np.concatenate([np.zeros(n), HEAVY * constraints.right, HEAVY * constraints.bound])
-    slacks = np.vstack([np.zeros((len(rows) - n_within, n_within)), HEAVY * np.eye(n_within)])
+    rows = np.vstack([root, CONSTRAINT_WEIGHT * constraints.equal, CONSTRAINT_WEIGHT * constraints.within])
+    right = np.concatenate([np.zeros(n), CONSTRAINT_WEIGHT * constraints.right, CONSTRAINT_WEIGHT * constraints.bound])
+    slacks = np.vstack([np.zeros((len(rows) - n_within, n_within)), CONSTRAINT_WEIGHT * np.eye(n_within)])
     is_bounded = np.isfinite(constraints.lower)
     shift = np.where(is_bounded, constraints.lower, 0.0)
     columns = np.hstack([rows, -rows[:, ~is_bounded], slacks])

@@ -3,6 +3,7 @@
 import copy
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ from tutelage.arrays import Matrix, Readable, freeze, set_fields
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
-from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, sizes
+from tutelage.constrained.problem import ConstrainedOptimum, Route, sizes
 from tutelage.learners.convex_constraints import ConvexConstraint
 from tutelage.learners.dual import Dual
 from tutelage.learners.penalties import (
     Constraints,
     Mismatch,
     Preference,
+    Tangents,
     build_response,
     check_norm,
     signed_multipliers,
@@ -234,15 +236,18 @@ class HardLearner(Readable):
         if lesson.initial is not None:
             return respond_there(self, lesson, time_limit=time_limit, progress=progress)
 
-        def solve(limits: HalfSpaces) -> ConstrainedOptimum:
-            return nearest_policy(self.domain, shown, limits, norm=self.norm, route=self.route)
+        solve = partial(nearest_policy, self.domain, shown, norm=self.norm, route=self.route)
 
         def distance(reached: Expectation) -> float:
             return float(np.linalg.norm(reached.reward - shown, self.norm))
 
         unit = float(sizes(self.domain)[: self.domain.n_reward].max())
         with watched(time_limit, progress):
-            found, tangents = optimum_within(self.constraints, solve, distance, unit)
+            tangents: Tangents = Tangents.opening(self.constraints).fixed()
+            if self.constraints.preference.functions:
+                found, tangents = optimum_within(self.constraints, solve, distance, unit)
+            else:
+                found = solve(tangents.half_spaces())
             if self.entropic_within is not None:
                 return self._entropic(lesson, found, self.entropic_within)
         constraints, reached, price = self.constraints, found.expectation, found.price
