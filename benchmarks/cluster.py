@@ -2,7 +2,7 @@
 
     python -m benchmarks.cluster
 
-Prints wall-clock seconds, so it needs an idle machine. Long tasks are bi-level lessons on 10x10 worlds; short ones are
+Prints wall-clock seconds, so it needs an idle machine. Long tasks are bi-level lessons on 15x15 worlds; short ones are
 lessons for hard learners on 6x6 worlds, whose time is mostly overhead. The first task of every worker loads the
 package and its compiled loops, so a round of tasks that is not counted comes first.
 """
@@ -22,7 +22,7 @@ N_WORKERS = 2
 def plan(name: str, seeds: range) -> Mapping[str, Any]:
     """The tasks of a sweep: one teacher, one learner, a world for each seed."""
     size, learner, teacher = {
-        "long": (10, {"model": "soft", "mismatch_penalty": 5, "violation_penalty": 10, "allowance": 0}, "bilevel"),
+        "long": (15, {"model": "soft", "mismatch_penalty": 5, "violation_penalty": 10, "allowance": 0}, "bilevel"),
         "short": (6, {"model": "hard", "allowance": 2.5}, "agnostic"),
     }[name]
     worlds = [{"world": f"published:{seed}:{size}"} for seed in seeds]
@@ -43,7 +43,7 @@ def seconds(name: str, n_tasks: int, **where: Any) -> float:
 def main() -> None:
     """Print a table."""
     print(f"{'tasks':<12}{'where':<22}{'seconds':>9}{'per task':>12}{'speed-up':>10}")
-    for name, n_tasks in (("long", 24), ("short", 200)):
+    for name, n_tasks in (("long", 40), ("short", 500)):
         alone = seconds(name, n_tasks)
         times = {"one process": alone, f"{N_WORKERS} processes": seconds(name, n_tasks, jobs=N_WORKERS)}
         for n_workers in range(1, N_WORKERS + 1):
