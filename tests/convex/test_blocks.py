@@ -365,3 +365,14 @@ def test_many_correlated_entries_take_many_rounds(seed):
     steps, is_found = box_minima(*given, max_rounds=PIVOT_ROUNDS)
     assert is_found.all()
     assert_optimal(Program(hessian, gradient, np.zeros(n), -lower, upper), steps[0])
+
+
+def test_a_singular_quadratic_on_a_box_is_still_minimised():
+    """Curvature that rounding made singular: the least 1/2 s^2 + 2 s, with s the sum of two entries in [-1, 1], is -2.
+
+    A library refuses the linear system, and the learner that asks must not see that.
+    """
+    hessian, gradient = np.ones((1, 2, 2)), np.full((1, 2), 2.0)
+    steps, _ = box_minima(hessian, gradient, np.full((1, 2), -1.0), np.full((1, 2), 1.0))
+    assert_allclose(0.5 * steps.sum() ** 2 + 2 * steps.sum(), -2.0, atol=1e-9)
+    assert (np.abs(steps) <= 1).all()

@@ -269,7 +269,7 @@ def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x:
     balls = [pair for pair in pairs(blocks) if pair[0].is_ball]
     model = _Model(gradient, hessian, blocks, x, balls)
     m = np.array([b.multiplier(gradient[part], x[part]) if b.is_on_surface(x[part]) else 0.0 for b, part in balls])
-    z = model.on_box(m)
+    z, is_found = model.on_box(m)
     if not balls:
         return z
     best, least, enough = x, np.inf, EXACT_ENOUGH * float(np.abs(gradient).max(initial=0.0))
@@ -279,10 +279,19 @@ def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x:
             error = residual(model.slope_at(point), blocks, point)
             if error < least:
                 best, least = point, error
-        if least <= enough or not np.abs(step).max() > 1e-15 * m.max():
+        if least <= enough or not is_found or not np.abs(step).max() > 1e-15 * m.max():
             break
-        m, z = model.along(m, step, model.outside(z))
+        m, z, is_found = model.along(m, step, model.outside(z))
     return best
+
+
+def _solved(system: Matrix, right: Matrix) -> Matrix:
+    """The solution of positive definite systems (..., d, d) with unit diagonals, which may be singular by rounding."""
+    try:
+        return np.asarray(np.linalg.solve(system, right), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        eased = system + PIVOT_ERROR * np.eye(system.shape[-1])
+        return np.asarray(np.linalg.solve(eased, right), dtype=np.float64)
 
 
 def box_minima(
@@ -304,7 +313,7 @@ def box_minima(
         fixed = np.where(at_low, lower, np.where(at_high, upper, 0.0))
         free = np.where(is_fixed[:, :, None] | is_fixed[:, None, :], eye, hessian)
         right = np.where(is_fixed, fixed, -gradient - np.einsum("nde,ne->nd", hessian, fixed))
-        z = np.linalg.solve(free, right[:, :, None])[:, :, 0]
+        z = _solved(free, right[:, :, None])[:, :, 0]
         slope = gradient + np.einsum("nde,ne->nd", hessian, z)
         is_low = np.where(is_fixed, at_low & (slope >= -noise), z < lower - below)
         is_high = np.where(is_fixed, at_high & (slope <= noise), z > upper + above)
@@ -346,8 +355,8 @@ class _Model:
                 added[part, part] += push * block.bend
         return slope, radius, signed, added
 
-    def on_box(self, m: Vector) -> Vector:
-        """z(m), the minimum at the multipliers; a point near it where rounding decides which entries are free.
+    def on_box(self, m: Vector) -> tuple[Vector, bool]:
+        """z(m), the minimum at the multipliers; or a point near it, and False, where rounding decides what is free.
 
         On each side of its kinks the model is a quadratic on a box. An entry that ends at its kink changes sides where
         that decreases the objective, so that no side comes twice.
@@ -366,7 +375,7 @@ class _Model:
             if not is_found or not is_misplaced.any():
                 break
             side = np.where(is_misplaced, -side, side)
-        return x
+        return x, bool(is_found)
 
     def on_surfaces(self, z: Vector, m: Vector) -> Vector:
         """A point of the set near z, on the surface of each ball that has a multiplier."""
@@ -392,7 +401,7 @@ class _Model:
                 bent[k] = math.sqrt(0.5 * limit * (size + limit)) / max(size, limit)
         system = (self.hessian + added)[np.ix_(free, free)]
         unit = 1 / np.sqrt(np.diag(system))
-        moves = unit[:, None] * np.linalg.solve(unit[:, None] * system * unit, (normals[:, free] * unit).T)
+        moves = unit[:, None] * _solved(unit[:, None] * system * unit, (normals[:, free] * unit).T)
         slopes = bent[:, None] * (normals[:, free] @ moves) * bent
         # Where all entries of a ball rest, half its multiplier is tried.
         flat = ~(np.diag(slopes) > 0)
@@ -402,14 +411,17 @@ class _Model:
         ahead[free] -= moves @ step
         return step, ahead
 
-    def along(self, m: Vector, step: Vector, outside: Vector) -> tuple[Vector, Vector]:
-        """Multipliers from m along a step, where the dual function is nearly stationary or still rises; and z there."""
+    def along(self, m: Vector, step: Vector, outside: Vector) -> tuple[Vector, Vector, bool]:
+        """Multipliers from m along a step, where the dual function is nearly stationary or still rises; and z there.
+
+        Where z is known approximately only, so is the function: False.
+        """
         low, high, share, rise = 0.0, 1.0, 1.0, float(step @ outside)
         for _ in range(MOST_HALVINGS):
-            z = self.on_box(m + share * step)
+            z, is_found = self.on_box(m + share * step)
             left = float(step @ self.outside(z))
-            if left >= -0.1 * rise and (share == 1.0 or left <= 0.1 * rise):
+            if not is_found or (left >= -0.1 * rise and (share == 1.0 or left <= 0.1 * rise)):
                 break
             low, high = (low, share) if left < 0 else (share, high)
             share = 0.5 * (low + high)
-        return m + share * step, z
+        return m + share * step, z, is_found

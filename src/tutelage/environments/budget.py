@@ -37,7 +37,7 @@ USUAL_STEPS, MOST_STEPS = 50, 200
 # The rounding error of a total, relative to the limit.
 ROUNDING = 64 * EPSILON
 # Times the limit: how far the least total is looked for. Then the most sweeps of the equation of h.
-BEYOND, MOST_SWEEPS = 100.0, 100_000
+FARTHEST_TOTAL, MOST_SWEEPS = 100.0, 100_000
 # The most pairs of states and rests, visited or not.
 MOST_PLACES = 10**8
 
@@ -177,7 +177,7 @@ def _iterated(mdp: MDP, cost: Vector, value: Vector, most: float) -> Vector:
 
 def _refuse(mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: float) -> None:
     """Say the least that a journey has of a feature whose limit no journey keeps."""
-    far, starts = BEYOND * max(limit, float(cost.max())), np.flatnonzero(mdp.initial)
+    far, starts = FARTHEST_TOTAL * max(limit, float(cost.max())), np.flatnonzero(mdp.initial)
     least = _least_totals(mdp, is_end, cost, far)[starts]
     place, needed = mdp.names.describe_state(int(starts[least.argmax()])), float(least.max())
     told = f"no journey from {place} is sure to keep {name!r} within {limit:g}"

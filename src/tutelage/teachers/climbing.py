@@ -217,7 +217,11 @@ def hull_step(points: Matrix, gradient: Vector, hessian: Matrix, x: Vector) -> V
     root, away = np.linalg.cholesky(hessian), points - x
     target = -np.linalg.solve(root, gradient)
     heavy = HEAVY * float(np.abs(target).max() + np.abs(away @ root).max())
-    shares = nnls(np.vstack([(away @ root).T, np.full(len(points), heavy)]), np.append(target, heavy))[0]
+    try:
+        shares = nnls(np.vstack([(away @ root).T, np.full(len(points), heavy)]), np.append(target, heavy))[0]
+    except RuntimeError:
+        # Not found within SciPy's limit: the ascent ends here.
+        return np.zeros_like(x)
     return np.asarray(shares @ away / shares.sum())
 
 
