@@ -86,9 +86,13 @@ def greedy_cover(covered: Flags) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class SetCoverTeacher(CandidateTeacher):
-    """SCOT: shows the candidates of the cover in order, and then random ones."""
+    """SCOT: shows the candidates of the cover in order, and then random ones.
+
+    order: the candidates of the cover. normals: (k, n), of the half-spaces of the policy that it demonstrates.
+    """
 
     order: tuple[int, ...] = field(init=False)
+    normals: Matrix = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,9 +101,9 @@ class SetCoverTeacher(CandidateTeacher):
             # Where it never is, the best policy within limits may do anything.
             visits = occupancy(self.domain.mdp, self.shown_policy)
             n_features, taken = n_features + self.domain.n_preference, visits > SAME_NORMAL * visits.sum()
-        _, shows = half_spaces(self.domain, self.shown_policy, n_features, taken)
+        normals, shows = half_spaces(self.domain, self.shown_policy, n_features, taken)
         covered = [shows[choice_counts(self.domain, lesson) > 0].any(axis=0) for lesson in self.candidates]
-        set_fields(self, order=tuple(greedy_cover(np.array(covered))))
+        set_fields(self, normals=normals, order=tuple(greedy_cover(np.array(covered))))
 
     def scores(self, rounds: Sequence[Round]) -> Vector:
         """One for the next candidate of the cover; random after its end."""
