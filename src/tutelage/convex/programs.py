@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import clarabel
 import highspy
@@ -20,13 +20,13 @@ from scipy import optimize, sparse
 from tutelage.arrays import Flags, Indices, Matrix, Vector
 from tutelage.outcomes import Ended, NotConverged, Solution, TutelageError
 
-# The relative gap asked of Clarabel. The error of x is only the square root of the gap, hence so small.
-CLARABEL_GAP = 1e-15
+# Relative gaps asked of Clarabel, in order. The error of x is only the square root of the gap, hence so small.
+GAP_TOLERANCES = (1e-15, 1e-12)
 CLARABEL_TOLERANCE = 1e-12
 # Largest relative error of an accepted quadratic solution; every caller checks its own gap as well.
 ACCEPTED = 1e-8
-# Errors below this are rounding errors. Others below a share of the objective are good.
-ROUNDED, GOOD_SHARE = 1e-14, 1e-9
+# Errors below this are rounding errors. Others below the second one, or below a share of the objective, are good.
+ROUNDED, GOOD, GOOD_SHARE = 1e-14, 1e-12, 1e-9
 # Where the library diverges its answer may be so large that squares overflow. A certificate holds for any answer.
 LARGEST_ANSWER = 1e100
 # Weight of the constraints beside the objective in least squares, and the largest entry that may stand for zero there.
@@ -67,9 +67,23 @@ class LinearConstraints:
 
     def row_sizes(self) -> Vector:
         """(m,), the largest entry of each inequality; one where all are zero."""
-        largest = abs(self.within).max(axis=1)
-        sizes = np.maximum(largest.toarray() if sparse.issparse(largest) else largest, np.abs(self.bound))
+        largest = (
+            abs(self.within).max(axis=1, initial=0.0)
+            if isinstance(self.within, np.ndarray)
+            else abs(self.within).max(axis=1).toarray().ravel()
+        )
+        sizes = np.maximum(largest, np.abs(self.bound))
         return np.where(sizes > np.finfo(np.float64).tiny, sizes, 1.0)
+
+    def scaled(self) -> Self:
+        """The same with every inequality divided by its size."""
+        size = self.row_sizes()
+        rows = (
+            self.within / size[:, None]
+            if isinstance(self.within, np.ndarray)
+            else self.within.multiply(1 / size[:, None])
+        )
+        return replace(self, within=rows, bound=self.bound / size)
 
     def gradient(self, nu: Vector, y: Vector) -> Vector:
         """equal' nu + within' y: the gradient of the constraints' part of the Lagrangian."""
@@ -107,9 +121,7 @@ def minimise_linear(slope: Vector, constraints: LinearConstraints) -> ProgramSol
     Raises `InfeasibleProgram` where no x satisfies the constraints, and `NotConverged` where the library fails.
     """
     is_sparse = sparse.issparse(constraints.equal) or sparse.issparse(constraints.within)
-    unit, size = float(np.abs(slope).max(initial=0.0)) or 1.0, constraints.row_sizes()
-    rows = sparse.diags_array(1 / size) @ constraints.within
-    scaled = replace(constraints, within=rows, bound=constraints.bound / size)
+    unit, scaled = float(np.abs(slope).max(initial=0.0)) or 1.0, constraints.scaled()
     for attempt in SPARSE_ATTEMPTS if is_sparse else DENSE_ATTEMPTS:
         solver = _simplex(slope / unit, scaled, *attempt)
         status = solver.getModelStatus()
@@ -124,8 +136,8 @@ def minimise_linear(slope: Vector, constraints: LinearConstraints) -> ProgramSol
         raise kind(message, residual=np.inf, n_steps=n_steps)
     solution = solver.getSolution()
     nu, y = np.split(-unit * np.array(solution.row_dual), [len(constraints.right)])
-    y = np.maximum(y / size, 0.0)
-    return _solution(np.zeros(len(slope)), slope, constraints, np.array(solution.col_value), nu, y)
+    y /= constraints.row_sizes()
+    return _solution(np.zeros(len(slope)), slope, constraints, np.array(solution.col_value), nu, np.maximum(y, 0.0))
 
 
 def _simplex(slope: Vector, constraints: LinearConstraints, tolerance: float, presolve: str) -> Any:
@@ -175,7 +187,11 @@ def minimise_quadratic(curvature: Any, slope: Vector, constraints: LinearConstra
     A dense program is small, and is polished to an error near rounding. Raises `InfeasibleProgram` where no x satisfies
     the constraints, and `NotConverged` where the library fails.
     """
-    solution = _interior_point(curvature, slope, constraints)
+    solution = _interior_point(curvature, slope, constraints, GAP_TOLERANCES[0])
+    if error(solution) > ACCEPTED:
+        # With a tolerance that it cannot reach, the library may stop further from the solution than with a larger one.
+        second = _interior_point(curvature, slope, constraints, GAP_TOLERANCES[1])
+        solution = min(solution, second, key=error)
     if not sparse.issparse(curvature):
         given = (curvature, slope, constraints)
         solutions = [solution, _polished(*given, *_active_by_multipliers(*given, solution.answer))]
@@ -183,6 +199,9 @@ def minimise_quadratic(curvature: Any, slope: Vector, constraints: LinearConstra
         if error(solutions[1]) > GOOD_SHARE * abs(solutions[1].value) and not slope.any():
             for guess in _active_by_least_squares(curvature, constraints):
                 solutions.append(_polished(*given, *guess))
+        if min(map(error, solutions)) > GOOD:
+            # Of nearly equal columns one solution may have the right x and another one the right multipliers.
+            solutions += [_combined(x, y) for x in solutions for y in solutions]
         # Between errors that are both rounding, the lower objective decides.
         solution = min(solutions, key=lambda one: (max(error(one), ROUNDED), one.value))
     worst = error(solution) / (1.0 + float(np.abs(solution.answer.x).max()) + abs(solution.value))
@@ -191,7 +210,9 @@ def minimise_quadratic(curvature: Any, slope: Vector, constraints: LinearConstra
     return solution
 
 
-def _interior_point(curvature: Any, slope: Vector, constraints: LinearConstraints) -> ProgramSolution:
+def _interior_point(
+    curvature: Any, slope: Vector, constraints: LinearConstraints, gap_tolerance: float
+) -> ProgramSolution:
     """By Clarabel, which takes all rows in one matrix, equalities first."""
     is_sparse, is_bounded = sparse.issparse(curvature), np.isfinite(constraints.lower)
     n_equal, n_within, n_bounded = len(constraints.right), len(constraints.bound), int(is_bounded.sum())
@@ -201,7 +222,7 @@ def _interior_point(curvature: Any, slope: Vector, constraints: LinearConstraint
     )
     right = np.concatenate([constraints.right, constraints.bound, -constraints.lower[is_bounded]])
     cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_within + n_bounded)]
-    result = _clarabel(curvature, slope, stacked, right, cones, CLARABEL_GAP)
+    result = _clarabel(curvature, slope, stacked, right, cones, gap_tolerance)
     if result.status in (clarabel.SolverStatus.PrimalInfeasible, clarabel.SolverStatus.AlmostPrimalInfeasible):
         raise InfeasibleProgram("no point satisfies the constraints of this quadratic program")
     x, multipliers = (np.clip(part, -LARGEST_ANSWER, LARGEST_ANSWER) for part in (result.x, result.z))
@@ -301,6 +322,13 @@ def _polished(
     y = np.zeros(len(is_tight))
     y[is_tight] = np.maximum(multipliers[len(multipliers) - is_tight.sum() :], 0.0)
     return _solution(curvature @ x, slope, constraints, x, multipliers[: len(constraints.right)], y)
+
+
+def _combined(primal: ProgramSolution, dual: ProgramSolution) -> ProgramSolution:
+    """The x of one solution with the multipliers, and so the bound, of another; weak duality needs no more."""
+    x, y = primal.answer, dual.answer
+    pair = PrimalDual(x.x, y.equal_multipliers, y.within_multipliers, x.primal_residual, y.dual_residual)
+    return replace(primal, answer=pair, bound=dual.bound, residual=max(x.primal_residual, y.dual_residual))
 
 
 def _solution(
