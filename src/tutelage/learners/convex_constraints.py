@@ -11,6 +11,7 @@ where the tangents touch at the solution, because its gradient in p is W (c + p 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -104,34 +105,18 @@ def quadratic_constraint(name: str, curvature: ArrayLike, slope: ArrayLike) -> C
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Touch:
-    """Tangents at a point (d_c,): y (m,), values g_j (m,), slopes (m, d_c), and W (d_c, d_c)."""
+class Touch(NamedTuple):
+    """What tangents that touch at one point add to a program in x = (y, p), (m + d_c,).
 
-    point: Vector
-    y: Vector
-    values: Vector
-    slopes: Matrix
+    weights: (d_c,), of the preference features. jacobian: (d_c, m + d_c), theirs in x. value: the other part of the
+    objective. slope: (m + d_c,), its gradient. curvature: W, (d_c, d_c).
+    """
+
+    weights: Vector
+    jacobian: Matrix
+    value: float
+    slope: Vector
     curvature: Matrix
-
-    @property
-    def weights(self) -> Vector:
-        """(d_c,), of the preference features."""
-        return -(self.slopes.T @ self.y)
-
-    @property
-    def jacobian(self) -> Matrix:
-        """(d_c, m + d_c), of the weights in (y, p)."""
-        return -np.hstack([self.slopes.T, self.curvature])
-
-    @property
-    def value(self) -> float:
-        return float(self.y @ (self.slopes @ self.point - self.values))
-
-    def gradient(self, reached: Vector) -> Vector:
-        """(m + d_c,), in (y, p), of P0 @ V and the value together, where mu_c = reached."""
-        away = reached - self.point
-        return np.concatenate([-(self.values + self.slopes @ away), -(self.curvature @ away)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +146,9 @@ class Moving:
                 slopes = np.array([function.slope(point) for function in self.functions])
         except (ArithmeticError, ValueError) as error:
             raise NotConverged(f"a tangent cannot move further: {error}", residual=math.inf, n_steps=0) from error
-        return Touch(point, y, values, slopes, self._curvature(y, point))
+        curvature, at_point = self._curvature(y, point), slopes @ point - values
+        jacobian = -np.hstack([slopes.T, curvature])
+        return Touch(-(slopes.T @ y), jacobian, float(y @ at_point), np.append(at_point, curvature @ point), curvature)
 
     def _curvature(self, y: Vector, point: Vector) -> Matrix:
         """W, positive semi-definite: rounding may leave a flat direction with a negative curvature."""

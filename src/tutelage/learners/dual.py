@@ -259,7 +259,7 @@ class Reduction:
         mdp, (tangents, y) = self.domain.mdp, near.ahead(weights)
         program = self._program(weights, tangents)
         y = contained(program.blocks, y)
-        reached, _, simple, _ = program.at(y)
+        reached, _, simple, *_ = program.at(y)
         start = near.soft.solved.value + near.soft.ahead @ (reached - near.soft.weights)
         solved = solve_soft(mdp, combined_features(self.domain) @ reached, accuracy=accuracy, start=start)
         return float(mdp.initial @ solved.value) + solved.error_bound + simple + terms(program.blocks, y)

@@ -17,7 +17,7 @@ from tutelage.bellman.soft_expectations import SoftExpansion, combined_features,
 from tutelage.constrained.problem import or_one
 from tutelage.convex.blocks import Block, contained, residual, slices
 from tutelage.convex.newton import Expansion, Minimum, Reached, proximal_newton
-from tutelage.learners.convex_constraints import Moving, Touch
+from tutelage.learners.convex_constraints import Moving
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import EndlessValue, NotConverged, Solution
 
@@ -35,13 +35,15 @@ COSTS = tuple(4.0**k for k in range(-1, 12))
 class Point(NamedTuple):
     """weights: (d,), of all features. jacobian: (d, n), theirs in x. value: of the terms beside P0 @ V and the blocks'.
 
-    touch: the tangents of the convex constraints, if there are any.
+    slope: (n,), the gradient of these terms. curvature: the Hessian in the last variables that the convex constraints
+    add, of no size without any.
     """
 
     weights: Vector
     jacobian: Matrix
     value: float
-    touch: Touch | None
+    slope: Vector
+    curvature: Matrix
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,11 +65,11 @@ class SoftProgram:
         n, d_r = len(self.offset), self.domain.n_reward
         weights, value = self.base + self.lift @ x[:n], -float(self.offset @ x[:n])
         if self.moving is None:
-            return Point(weights, self.lift, value, None)
+            return Point(weights, self.lift, value, -self.offset, np.zeros((0, 0)))
         touch = self.moving.touch(x[n:])
         weights[d_r:] += touch.weights
         jacobian = np.hstack([self.lift, np.vstack([np.zeros((d_r, len(x) - n)), touch.jacobian])])
-        return Point(weights, jacobian, value + touch.value, touch)
+        return Point(weights, jacobian, value + touch.value, np.append(-self.offset, touch.slope), touch.curvature)
 
     def minimise(
         self, start: Vector, near: SoftExpansion | None = None, *, tolerance: float | None = None, gap: float = 0.0
@@ -155,7 +157,7 @@ class _Normalised:
     def expand(self, z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
         """f and its derivatives at z, in these units. last: the expansion at the last point."""
         program, share, x = self.program, 1 / self.program.domain.mdp.steps, self.unit * z
-        (weights, jacobian, simple, touch), n = program.at(x), len(program.offset)
+        weights, jacobian, simple, slope, curvature = program.at(x)
         to_weights = jacobian * self.unit
         near = self.near if last is None else last
         # The last steps are so short that the value at the last point, to first order, is nearly exact already.
@@ -168,12 +170,8 @@ class _Normalised:
                 raise
             return Expansion(math.inf, np.zeros_like(z), np.eye(len(z)), 0.0, 0.0, last)
         reached, hessian = to_weights.T @ soft.expectation, to_weights.T @ soft.jacobian @ to_weights
-        gradient = reached.copy()
-        gradient[:n] -= self.unit[:n] * program.offset
-        if touch is not None:
-            gradient[n:] = self.unit[n:] * touch.gradient(soft.expectation[program.domain.n_reward :])
-            d_c = len(touch.point)
-            hessian[-d_c:, -d_c:] += self.unit[-d_c:, None] * touch.curvature * self.unit[-d_c:]
+        gradient, last_of = reached + self.unit * slope, slice(len(z) - len(curvature), len(z))
+        hessian[last_of, last_of] += self.unit[last_of, None] * curvature * self.unit[last_of]
         # The rounding error of the differences of the soft value V, and so the relative error of the policy exp(Q - V).
         low, high = float(soft.solved.value.min()), float(soft.solved.value.max())
         ulps = 16 * EPSILON * max(abs(low), abs(high)) + soft.solved.error_bound
