@@ -23,7 +23,10 @@ monotone: u @ mu_r(a + t u) never decreases in t.
 """
 
 import math
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -37,7 +40,7 @@ from tutelage.constrained.problem import no_limits, sizes
 from tutelage.convex.blocks import Block, contained, free_directions, inverse, terms
 from tutelage.learners.penalties import Constraints, Mismatch, Tangents, build_response, signed_multipliers
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
-from tutelage.learners.without_entropy import cheapest, require_possible
+from tutelage.learners.without_entropy import require_possible
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, NotConverged, OutOfTime
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, named
@@ -103,25 +106,20 @@ class Dual:
         return SoftProgram(self.domain, no_weights, to_weights, offset, blocks, tangents.moving)
 
     def _from_afar(self, program: SoftProgram, shown: Vector, tangents: Tangents, failure: NotConverged) -> SoftMinimum:
-        """The minimum from the learner without entropy, or along a path, where another start is too far from it.
+        """The minimum from that of warmer learners, where another start is too far from it.
 
         Raises an error where there is no minimum. Returns the best point found where no way converges; the caller
         judges its gap.
         """
         self.diagnose(shown, tangents, failure)
-        best: SoftMinimum = failure.answer
-        start = np.zeros(len(best.answer.x))
-        from_rows = cheapest(self.domain, self.mismatch, tangents, shown)[1]
-        start[: len(from_rows)] = from_rows
-        for from_start in (True, False):
-            try:
-                return program.minimise(start) if from_start else program.followed()
-            except OutOfTime as late:
-                late.answer = (min(best, late.answer or best, key=lambda found: found.value), tangents)
-                raise
-            except NotConverged as later:
-                best = min(best, later.answer, key=lambda found: found.value)
-        return best
+        try:
+            found = deque(program.cooled(), maxlen=1).pop()
+        except OutOfTime as late:
+            late.answer = (failure.answer, tangents)
+            raise
+        except NotConverged as later:
+            found = min(failure.answer, later.answer or failure.answer, key=lambda either: either.value)
+        return found
 
     def blocks(self, tangents: Tangents) -> list[Block]:
         """M*(-a) and N*(y)."""
@@ -152,32 +150,35 @@ class Dual:
             ) from failure
 
     def response(
-        self, lesson: Lesson, found: SoftMinimum, tangents: Tangents, *, is_cheapest: bool = False
+        self, lesson: Lesson, found: SoftMinimum, tangents: Tangents, policy: Vector | None = None
     ) -> CertifiedResponse:
-        """The policy at the minimum with its certificate.
-
-        is_cheapest: the policy that pays least instead, with the same weights and bound: better where the entropy
-        hardly matters. It is not the soft policy of these weights: the residual is that of its own expectation, and at
-        least its distance from that policy's.
-        """
+        """The policy at (a, y) with its certificate; or another policy (C,), with the same weights and bound."""
         domain, soft, shown = self.domain, found.answer.here.source, lesson.expectation
         a, y = np.split(found.answer.x, [domain.n_reward])
         tangents, y = tangents.touched(y)
-        x, policy, mu = np.concatenate([a, y]), soft.solved.policy, Expectation(*np.split(soft.expectation, [len(a)]))
-        entropy = float(soft.visits @ -np.log(np.where(policy > 0, policy, 1.0)))
+        done, mu, x = soft.solved.policy, Expectation(*np.split(soft.expectation, [len(a)])), np.concatenate([a, y])
+        entropy = float(soft.visits @ -np.log(np.where(done > 0, done, 1.0)))
         # P0 @ V = H + w @ mu: the large numbers w @ mu and a @ mu_hat are subtracted before they are multiplied.
         slope = np.concatenate([mu.reward - shown, -(tangents.normals @ mu.preference)])
-        bound = entropy + float(slope @ x) + terms(self.blocks(tangents), x)
-        error, ended = found.residual, found.ended
-        if is_cheapest:
-            policy, ended = cheapest(domain, self.mismatch, tangents, shown)[0], Ended.ROUNDING
-            mu, entropy = expectation(domain, policy), causal_entropy(domain.mdp, policy)
-            other = np.concatenate([mu.reward - shown, -(tangents.normals @ mu.preference)])
-            error = self.program(shown, tangents).residual(x, other, slope)
+        bound, own = entropy + float(slope @ x) + terms(self.blocks(tangents), x), slope
+        if policy is not None:
+            done, mu, entropy = policy, expectation(domain, policy), causal_entropy(domain.mdp, policy)
+            slope = np.concatenate([mu.reward - shown, -(tangents.normals @ mu.preference)])
+        error = domain.mdp.steps * self.program(shown, tangents).residual(x, slope, own)
         primal = entropy - self.paid(mu.reward - shown, mu.preference)
-        proof = Certificate(primal, bound, domain.mdp.steps * error, found.n_steps, ended, lesson.uncertainty)
+        proof = Certificate(primal, bound, error, found.n_steps, found.ended, lesson.uncertainty)
         weights, multipliers = np.concatenate([a, tangents.lift @ y]), signed_multipliers(a, tangents.by_constraint(y))
-        return build_response(lesson, proof, policy, mu, weights, multipliers, self.mismatch, self.constraints)
+        return build_response(lesson, proof, done, mu, weights, multipliers, self.mismatch, self.constraints)
+
+    def warmer(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents) -> Iterator[CertifiedResponse]:
+        """The policies of warmer learners as responses, with the weights and the bound of the minimum found.
+
+        Where the entropy hardly matters, rounding may hide which policy has exactly these weights, but not these.
+        """
+        with suppress(NotConverged):
+            for warm in self.program(lesson.expectation, tangents).cooled():
+                policy = warm.answer.here.source.solved.policy
+                yield self.response(lesson, replace(found, ended=Ended.ROUNDING), tangents, policy)
 
     def paid(self, deviation: Vector, preference: Vector) -> float:
         """M + N; infinite where an exact match or a hard preference is violated by more than rounding."""
@@ -243,7 +244,7 @@ class Reduction:
                 if tangents.centre is not None:
                     tangents, y = tangents.fixed(), y[: len(tangents.offsets)]
                     continue
-                found = program.followed()
+                found = deque(program.cooled(), maxlen=1).pop()
             point = found.answer.here.source.expectation[self.domain.n_reward :]
             tighter, y = tangents.tightened(point, found.answer.x)
             if tighter is tangents:

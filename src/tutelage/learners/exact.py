@@ -116,8 +116,8 @@ class GenericLearner(EntropyLearner):
             raise
         response = self.dual.response(lesson, found, tangents)
         if response.certificate.relative_gap > LOOSEST:
-            other = self.dual.response(lesson, found, tangents, is_cheapest=True)
-            response = max(response, other, key=lambda either: either.certificate.primal)
+            others = self.dual.warmer(lesson, found, tangents)
+            response = max([response, *others], key=lambda either: either.certificate.primal)
         gap = response.certificate.relative_gap
         if not gap <= LOOSEST and response.certificate.gap > ENTROPY_ROUNDING * self.domain.mdp.steps:
             failure = NotConverged(self._too_wide(response), residual=gap, n_steps=found.n_steps, answer=response)

@@ -7,9 +7,8 @@ t = 1, 2, ... moves 1 / sqrt(t) along the dual gradient and clips each multiplie
 the change of (lower - upper, beta) has 2-norm below 5e-4 and t >= 25, or after step t = max_steps + 1.
 """
 
-import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,15 +16,14 @@ from tutelage import outcomes
 from tutelage.arrays import Vector
 from tutelage.bellman.equations import solve_soft
 from tutelage.bellman.soft_expectations import combined_features
-from tutelage.chains.expectations import causal_entropy, expectation
+from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import require_feasible
-from tutelage.convex.blocks import residual, terms
 from tutelage.learners.exact import EntropyLearner, respond_there
-from tutelage.learners.penalties import Mismatch, Preference, Tangents, build_response, signed_multipliers
+from tutelage.learners.penalties import Mismatch, Preference, Tangents, signed_multipliers
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain, choice_reward
 from tutelage.outcomes import Ended, InvalidModel, OnProgress, watched
-from tutelage.roles import Certificate, CertifiedResponse, Lesson, Multipliers, Response, check_lesson
+from tutelage.roles import CertifiedResponse, Lesson, Multipliers, Response, check_lesson
 
 LEAST_STEPS = 25
 SMALL_CHANGE = 5e-4
@@ -72,17 +70,9 @@ class _ScheduledLearner(EntropyLearner, ABC):
             if self.preference.is_hard:
                 require_feasible(domain, tangents.half_spaces())
             multipliers, n_steps, ended = self._ascend(shown, dual.constraints.allowance)
-        weights, constraints = _weights(multipliers), dual.constraints
-        solved = solve_soft(domain.mdp, combined_features(domain) @ weights)
-        reached = expectation(domain, solved.policy)
-        deviation, excess = reached.reward - shown, constraints.excess(reached.preference)
-        paid = math.inf if self.preference.is_hard and excess.any() else self.preference.cost(excess)
-        blocks, x = dual.blocks(tangents), np.concatenate([weights[: len(shown)], multipliers.preference])
-        gradient = np.concatenate([deviation, -reached.preference])
-        primal = causal_entropy(domain.mdp, solved.policy) - dual.mismatch.cost(deviation) - paid
-        bound = float(domain.mdp.initial @ solved.value - weights[: len(shown)] @ shown) + terms(blocks, x)
-        proof = Certificate(primal, bound, residual(gradient, blocks, x), n_steps, ended, lesson.uncertainty)
-        return build_response(lesson, proof, solved.policy, reached, weights, multipliers, dual.mismatch, constraints)
+        x = np.concatenate([multipliers.lower - multipliers.upper, multipliers.preference])
+        found = replace(dual.program(shown, tangents).evaluated(x), n_steps=n_steps, ended=ended)
+        return replace(dual.response(lesson, found, tangents), multipliers=multipliers)
 
     def _ascend(self, shown: Vector, allowance: Vector) -> tuple[Multipliers, int, Ended]:
         from tutelage.bellman.backups import CompiledOperators, soft_newton

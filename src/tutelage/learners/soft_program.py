@@ -7,6 +7,7 @@ variables are their multipliers and the point at which their tangents touch (`co
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -26,8 +27,8 @@ SoftMinimum = Minimum[SoftExpansion]
 RESIDUAL_TOLERANCE = 2e-11
 # Of the duality gap, in nats.
 GAP_TOLERANCE = 1e-8
-# The path of penalties, in units of one over the largest feature: it starts where Newton's method converges from zero.
-CAP_GROWTH, N_CAPS = 4.0, 24
+# Each temperature of a path is this many times the next.
+COOLING = 4.0
 # What a step may have to cost at first, in nats, where some policy goes on for ever.
 COSTS = tuple(4.0**k for k in range(-1, 12))
 
@@ -96,6 +97,12 @@ class SoftProgram:
             raise
         return scaled.in_given_units(found)
 
+    def evaluated(self, x: Vector) -> SoftMinimum:
+        """A point x of the set, with its residual and its bound."""
+        scaled = _Normalised.of(self, None)
+        found = proximal_newton(scaled.expand, scaled.blocks, x / scaled.unit, tolerance=math.inf)
+        return scaled.in_given_units(found)
+
     def opening(self) -> SoftExpansion:
         """The soft policy at x = 0; where its value is infinite, at a point where going on costs enough."""
         scaled = _Normalised.of(self, None)
@@ -111,18 +118,49 @@ class SoftProgram:
         apart = float(np.abs(share * scaled.unit * (gradient - own)).max())
         return max(residual(share * scaled.unit * gradient, scaled.blocks, x / scaled.unit), apart)
 
-    def followed(self) -> SoftMinimum:
-        """The minimum by continuation: from small penalties, raised step by step.
+    def cooled(self) -> Iterator[SoftMinimum]:
+        """The minima at falling temperatures; the last is that of this program, and the others need not be exact.
 
         With large penalties the dual is nearly piecewise linear, and Newton's steps from afar oscillate across its
-        edges. While penalties are small, the minimum grows with them. Hard limits have the same path.
+        edges. At temperature T entropy counts T times, so that T V(w / T) takes the place of V(w): this is the same
+        program of x / T with base and penalties divided by T. At the first temperature Newton's method converges from
+        zero; later minima are nearly linear in T, which yields the guess of the next one.
         """
-        x = np.zeros(sum(map(len, self.blocks)))
-        largest = float(or_one(np.abs(combined_features(self.domain) @ self.lift).max(initial=0.0)))
-        for cap in CAP_GROWTH ** np.arange(N_CAPS) / largest:
-            x = replace(self, blocks=[block.capped(cap) for block in self.blocks]).minimise(x).answer.x
-            x = np.where(np.abs(x) > 0.9 * cap, CAP_GROWTH, 1.0) * x
-        return self.minimise(x)
+        n = sum(map(len, self.blocks))
+        # The places at which tangents touch do not grow with prices.
+        is_price = np.arange(n) < n - (0 if self.moving is None else len(self.moving.centre))
+        n_colder, near, x, last = math.ceil(math.log(self.warmest, COOLING)), None, np.zeros(n), np.zeros(n)
+        for k in range(n_colder, -1, -1):
+            warm = COOLING**k
+            blocks = [block.in_units(warm, 1 / warm) for block in self.blocks]
+            program = replace(self, base=self.base / warm, blocks=blocks)
+            try:
+                found = program.minimise(np.where(is_price, x / warm, x), near)
+            except NotConverged as failure:
+                if k == 0 or failure.answer is None:
+                    raise
+                found = failure.answer
+            yield found
+            reached, near = np.where(is_price, warm * found.answer.x, found.answer.x), found.answer.here.source
+            ahead = (reached - last) / COOLING if k < n_colder else 0.0
+            x, last = np.where(is_price, reached + ahead, reached), reached
+
+    @property
+    def warmest(self) -> float:
+        """The temperature at which no penalty is larger than the entropy of one step, and at least one."""
+        features = combined_features(self.domain)
+        size, steps = np.abs(features @ self.lift).max(axis=0, initial=0.0), self.domain.mdp.steps
+        highest = [1.0, float(np.abs(features @ self.base).max())]
+        for block, part in zip(self.blocks, slices(self.blocks), strict=True):
+            largest = float(size[part].max(initial=0.0))
+            # A square is paid for as far as expectations reach.
+            price = (
+                steps * largest / np.max(block.curvature)
+                if np.any(block.curvature)
+                else np.max(block.radius, initial=0.0)
+            )
+            highest.append(largest * float(price))
+        return max(price for price in highest if math.isfinite(price))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,8 +179,9 @@ class _Normalised:
         features = combined_features(program.domain)
         share, blocks = 1 / program.domain.mdp.steps, []
         size = np.abs(features @ program.lift).max(axis=0)
-        # A feature that is zero everywhere has the size of what was shown of it.
-        size = np.where(size > 0, size, share * np.abs(program.offset))
+        # A feature that is zero everywhere has the size of what was shown or is allowed of it.
+        slope = np.concatenate([block.slope for block in program.blocks])[: len(size)]
+        size = np.where(size > 0, size, share * np.maximum(np.abs(program.offset), slope))
         if program.moving is not None:
             slopes = np.array([function.slope(program.moving.centre) for function in program.moving.functions])
             size = np.concatenate([size, share * (np.abs(slopes) @ program.moving.sizes), 1 / program.moving.sizes])
