@@ -13,17 +13,12 @@ from tutelage.learners.verifying import verify
 
 def learners(domain: tl.Domain) -> list[tl.Learner]:
     squared = tl.Mismatch(norm=2, penalty=3, squared=True)
-    liked = tl.expectation(domain, tl.uniform_policy(domain.mdp)).preference
-    convex = {"allowance": 0.1, "rows": np.zeros((0, len(liked))), "functions": [tl.distance_constraint("far", liked)]}
     return [
         tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10),
         tl.GenericLearner(domain, squared, tl.Preference(norm=2, penalty=4, allowance=0.1)),
         tl.StandardLearner(domain),
         tl.ApproximateHardLearner(domain, violation_allowance=4),
         *(tl.HardLearner(domain, violation_allowance=3, norm=norm) for norm in (1, 2, np.inf)),
-        tl.GenericLearner(domain, squared, tl.Preference(norm=2, penalty=4, **convex)),
-        tl.GenericLearner(domain, squared, tl.Preference(**convex)),
-        tl.HardLearner(domain, 0.1, rows=convex["rows"], functions=convex["functions"]),
     ]
 
 

@@ -9,8 +9,7 @@ Of a projection, the bound on the distance is the largest of
 
     (a @ mu - y @ (G mu_c - delta) - a @ mu_hat) / norm_q(a)    over all policies
 
-Each takes one solve without constraints. With entropy, a convex constraint is its tangent at the response: tangents lie
-below it anywhere, so that the bound holds. A projection needs many tangents, which are not stored: it is done again.
+Each takes one solve without constraints. Learners with convex constraints are not kept in files.
 """
 
 import zlib
@@ -30,7 +29,7 @@ from tutelage.learners.exact import GenericLearner, HardLearner, moved
 from tutelage.learners.penalties import DUAL_NORM, Mismatch, Preference, Tangents
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.roles import Lesson, Response
+from tutelage.roles import Response
 
 # The differences that are accepted: of the largest value that a number can have, or of one plus its size, and of the
 # products that objectives and bounds subtract.
@@ -40,73 +39,64 @@ LARGEST = 1e150
 
 
 def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
-    """Refuse a response with a number that does not follow from its policy and its multipliers; name the number."""
+    """Refuse a response with a number that does not follow from its policy and its multipliers; name the number.
+
+    learner: one that `learner_arrays` describes. The expectation of the response is that of its policy
+    (`transcripts.check_response`).
+    """
     stored, multipliers = response.certificate, response.multipliers
     if stored is None or multipliers is None or response.learned_weights is None:
         raise InvalidModel("it lacks the certificate, the multipliers or the weights of its learner")
-    done, shown = expectation(learner.domain, response.policy), response.lesson.expectation
-    check_same("expectation", response.expectation.both, done.both, or_one(sizes(learner.domain)))
-    learner = moved(learner, response.lesson)
-    domain, is_there = learner.domain, response.lesson.initial is not None
+    learner, shown = moved(learner, response.lesson), response.lesson.expectation
+    domain, constraints = learner.domain, learner.preference.on(learner.domain)
+    reached, unit = expectation(domain, response.policy), or_one(sizes(domain))
+    deviation, of_reward = reached.reward - shown, unit[: domain.n_reward]
     mismatch = Mismatch() if isinstance(learner, HardLearner) else learner.mismatch.on(domain)
-    constraints = learner.preference.on(domain)
-    reached, unit = expectation(domain, response.policy) if is_there else done, or_one(sizes(domain))
-    check_same("reward_there", response.compared, reached.reward, unit[: domain.n_reward])
-    deviation = reached.reward - shown
-    check_same("mismatch_excess", response.mismatch_excess, mismatch.excess(deviation), unit[: domain.n_reward])
     excess, largest = constraints.excess(reached.preference), constraints.sizes(reached.preference)
+    check_same("reward_there", response.compared, reached.reward, of_reward)
+    check_same("mismatch_excess", response.mismatch_excess, mismatch.excess(deviation), of_reward)
     check_same("violation_excess", response.violation_excess, excess, largest)
-    if isinstance(learner, HardLearner):
-        primal, size = -float(np.linalg.norm(deviation, learner.norm)), float(unit[: domain.n_reward].max())
-    else:
-        entropy = causal_entropy(domain.mdp, response.policy)
-        primal = entropy - learner.dual.paid(deviation, reached.preference)
-        size = 1 + abs(stored.primal if np.isfinite(stored.primal) else entropy)
-        prices = np.repeat([mismatch.penalty, learner.preference.penalty], [domain.n_reward, domain.n_preference])
-        size += ACCEPTED_ROUNDING / ACCEPTED_SHARE * float(unit[np.isfinite(prices)] @ prices[np.isfinite(prices)])
-    check_same("primal", np.array([stored.primal]), np.array([primal]), size)
-    is_convex, tangents = bool(learner.preference.functions), Tangents.linear(constraints)
-    if is_convex:
-        tangents = Tangents.touching(constraints, reached.preference).fixed()
     a, y = multipliers.lower - multipliers.upper, multipliers.preference
     with np.errstate(over="ignore", invalid="ignore"):
-        weights = np.concatenate([a, -(tangents.normals.T @ y)])
+        weights = np.concatenate([a, -(constraints.rows.T @ y)])
         products = float(np.abs(weights) @ unit + np.abs(a) @ np.abs(shown))
     if not products < LARGEST:
         raise InvalidModel("its multipliers are larger than any bound needs")
-    if not is_convex:
-        check_same("learned_weights", response.learned_weights, weights, 1 + np.abs(weights))
-    prove = _distance_bound if isinstance(learner, HardLearner) else _dual
+    check_same("learned_weights", response.learned_weights, weights, 1 + np.abs(weights))
+    if isinstance(learner, HardLearner):
+        primal, size = -float(np.linalg.norm(deviation, learner.norm)), float(of_reward.max())
+        bound = _distance_bound(learner, a, y, weights, shown)
+    else:
+        primal = causal_entropy(domain.mdp, response.policy) - learner.dual.paid(deviation, reached.preference)
+        prices = np.repeat([mismatch.penalty, learner.preference.penalty], [domain.n_reward, domain.n_preference])
+        size = 1 + abs(primal if np.isfinite(primal) else 0.0)
+        size += ACCEPTED_ROUNDING / ACCEPTED_SHARE * float(unit @ np.where(np.isfinite(prices), prices, 0.0))
+        bound = _dual(learner, a, y, weights, shown)
+    check_same("primal", np.array([stored.primal]), np.array([primal]), size)
     # A bound below the primal, which is attained, is rounding.
-    bound = max(prove(learner, tangents, a, y, weights, shown), primal)  # type: ignore[arg-type]
     size += ACCEPTED_ROUNDING / ACCEPTED_SHARE * products
-    check_same("dual", np.array([stored.dual]), np.array([bound]), size)
+    check_same("dual", np.array([stored.dual]), np.array([max(bound, primal)]), size)
 
 
-def _dual(learner: GenericLearner, tangents: Tangents, a: Vector, y: Vector, weights: Vector, shown: Vector) -> float:
+def _dual(learner: GenericLearner, a: Vector, y: Vector, weights: Vector, shown: Vector) -> float:
     """The dual objective at (a, y); infinite outside its set."""
     mdp, x = learner.domain.mdp, np.concatenate([a, y])
-    blocks = learner.dual.blocks(tangents)
+    blocks = learner.dual.blocks(Tangents.linear(learner.dual.constraints))
     if (np.abs(x - contained(blocks, x)) > ACCEPTED_SHARE * (1 + np.abs(x))).any():
         return np.inf
     value = mdp.initial @ solve_soft(mdp, combined_features(learner.domain) @ weights).value
     return float(value - a @ shown + terms(blocks, x))
 
 
-def _distance_bound(
-    learner: HardLearner, tangents: Tangents, a: Vector, y: Vector, weights: Vector, shown: Vector
-) -> float:
+def _distance_bound(learner: HardLearner, a: Vector, y: Vector, weights: Vector, shown: Vector) -> float:
     """Minus the bound on the distance that the multipliers prove; infinite where they are negative."""
-    if learner.functions:
-        proof = learner.respond(Lesson.from_expectation(shown)).certificate
-        return np.inf if proof is None else proof.dual
     mdp, length = learner.domain.mdp, float(np.linalg.norm(a, DUAL_NORM[learner.norm]))
     if len(y) and y.min() < -ACCEPTED_SHARE * (1 + np.abs(y).max()):
         return np.inf
     if length == 0:
         return 0.0
     best = mdp.initial @ solve_hard(mdp, combined_features(learner.domain) @ weights).value
-    return min(float(best - a @ shown + y @ tangents.offsets) / length, 0.0)
+    return min(float(best - a @ shown + y @ learner.constraints.allowance) / length, 0.0)
 
 
 def learner_arrays(learner: object) -> dict[str, Any]:
@@ -115,14 +105,15 @@ def learner_arrays(learner: object) -> dict[str, Any]:
         return {}
     if type(learner).respond not in (GenericLearner.respond, HardLearner.respond):
         return {}  # a subclass that answers in its own way
-    numbers, slack = [learner.norm] if isinstance(learner, HardLearner) else [], np.zeros(0)
-    if isinstance(learner, HardLearner) and learner.entropic_within is not None:
-        return {}
+    constraints = learner.preference.on(learner.domain)
     if isinstance(learner, GenericLearner):
-        mismatch, preference = learner.mismatch.on(learner.domain), learner.preference
+        mismatch, preference = learner.dual.mismatch, learner.preference
         numbers = [mismatch.norm, mismatch.penalty, mismatch.squared, preference.norm, preference.penalty]
         slack = np.asarray(mismatch.allowance)
-    constraints = learner.preference.on(learner.domain)
+    elif learner.entropic_within is not None:
+        return {}
+    else:
+        numbers, slack = [learner.norm], np.zeros(0)
     return {
         "learner.domain": np.array(_checksum(learner.domain)),
         "learner.numbers": np.array(numbers, dtype=np.float64),
