@@ -73,14 +73,6 @@ class Block:
         curvature = share * unit * self.curvature * unit
         return replace(self, slope=share * unit * self.slope, radius=self.radius / unit, curvature=curvature)
 
-    def capped(self, cap: float) -> Self:
-        """The term on a set of radius at most `cap`; a square with a curvature of at least 1 / cap instead."""
-        if np.any(self.curvature):
-            return replace(self, curvature=np.maximum(self.curvature, 1 / cap))
-        if not self.is_ball:
-            return replace(self, radius=np.minimum(self.radius, cap), norm=math.inf, groups=np.arange(len(self.slope)))
-        return replace(self, radius=min(float(self.radius), cap))
-
     def free_directions(self, x: Vector, gradient: Vector) -> tuple[Matrix, Matrix]:
         """A basis (n, k) of the directions in which this block of a minimum can move, and the Hessian of h (n, n).
 

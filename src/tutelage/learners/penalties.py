@@ -294,16 +294,12 @@ class Tangents:
     def pruned(self, multipliers: Vector) -> tuple["Tangents", Vector]:
         """The tangents from which a later problem starts, with their multipliers.
 
-        Of fixed tangents of a convex constraint, those that bind and the last: a long search must not keep all.
+        Of fixed tangents of a convex constraint, those that bind: a long search must not keep all.
         """
         if self.centre is not None:
             y, p = np.split(multipliers, [len(self.offsets)])
             return self.touching(self.constraints, self.centre + p), np.append(np.maximum(y, 0.0), np.zeros(len(p)))
-        is_linear = self.constraint < len(self.constraints.rows)
-        is_last = np.append(self.constraint[1:] != self.constraint[:-1], True)[: len(self.constraint)]
-        kept = is_linear | (multipliers > 0) | is_last
-        if kept.all():
-            return self, np.maximum(multipliers, 0.0)
+        kept = (self.constraint < len(self.constraints.rows)) | (multipliers > 0)
         fewer = type(self)(self.constraints, self.normals[kept], self.offsets[kept], self.constraint[kept])
         return fewer, np.maximum(multipliers[kept], 0.0)
 
