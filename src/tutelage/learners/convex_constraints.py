@@ -105,11 +105,11 @@ def quadratic_constraint(name: str, curvature: ArrayLike, slope: ArrayLike) -> C
     )
 
 
-class Touch(NamedTuple):
-    """What tangents that touch at one point add to a program in x = (y, p), (m + d_c,).
+class Point(NamedTuple):
+    """What variables x (n,) are to a program beside its blocks.
 
-    weights: (d_c,), of the preference features. jacobian: (d_c, m + d_c), theirs in x. value: the other part of the
-    objective. slope: (m + d_c,), its gradient. curvature: W, (d_c, d_c).
+    weights: (d,), of the features. jacobian: (d, n), theirs in x. value: of the other terms of the objective.
+    slope: (n,), the gradient of these terms. curvature: (k, k), W, of the objective in the last k variables.
     """
 
     weights: Vector
@@ -130,11 +130,8 @@ class Moving:
     centre: Vector
     sizes: Vector
 
-    def __len__(self) -> int:
-        return len(self.functions) + len(self.centre)
-
-    def touch(self, x: Vector) -> Touch:
-        """The tangents for x = (y, p), (m + d_c,).
+    def touch(self, x: Vector) -> Point:
+        """What the tangents for x = (y, p), (m + d_c,), add, with the weights of the preference features (d_c,).
 
         Raises `NotConverged` without an answer where the point has left the domain of a constraint.
         """
@@ -148,7 +145,7 @@ class Moving:
             raise NotConverged(f"a tangent cannot move further: {error}", residual=math.inf, n_steps=0) from error
         curvature, at_point = self._curvature(y, point), slopes @ point - values
         jacobian = -np.hstack([slopes.T, curvature])
-        return Touch(-(slopes.T @ y), jacobian, float(y @ at_point), np.append(at_point, curvature @ point), curvature)
+        return Point(-(slopes.T @ y), jacobian, float(y @ at_point), np.append(at_point, curvature @ point), curvature)
 
     def _curvature(self, y: Vector, point: Vector) -> Matrix:
         """W, positive semi-definite: rounding may leave a flat direction with a negative curvature."""

@@ -235,13 +235,11 @@ class Tangents:
         radius, norm = preference.penalty, DUAL_NORM[preference.norm]
         if not math.isinf(norm):
             return [Block(offsets, radius, norm, False, self.constraint)]
-        alone = np.bincount(self.constraint)[self.constraint] == 1 if len(self.constraint) else self.constraint == 0
-        n_alone = int(np.argmin(np.append(alone, False)))
-        shared = np.unique(self.constraint[n_alone:])
-        parts = [np.arange(n_alone), *(np.flatnonzero(self.constraint == j) for j in shared)]
+        n_rows = len(self.constraints.rows)
+        convex = (np.flatnonzero(self.constraint == j) for j in np.unique(self.constraint[n_rows:]))
         return [
             Block(offsets[part], radius, math.inf if k == 0 else 1, False, np.arange(len(part)))
-            for k, part in enumerate(parts)
+            for k, part in enumerate([np.arange(n_rows), *convex])
         ]
 
     def half_spaces(self) -> HalfSpaces:

@@ -9,7 +9,6 @@ variables are their multipliers and the point at which their tangents touch (`co
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from tutelage.bellman.soft_expectations import SoftExpansion, combined_features,
 from tutelage.constrained.problem import or_one
 from tutelage.convex.blocks import Block, contained, residual, slices
 from tutelage.convex.newton import Expansion, Minimum, Reached, proximal_newton
-from tutelage.learners.convex_constraints import Moving
+from tutelage.learners.convex_constraints import Moving, Point
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import EndlessValue, NotConverged, Solution
 
@@ -31,20 +30,6 @@ GAP_TOLERANCE = 1e-8
 COOLING = 4.0
 # What a step may have to cost at first, in nats, where some policy goes on for ever.
 COSTS = tuple(4.0**k for k in range(-1, 12))
-
-
-class Point(NamedTuple):
-    """weights: (d,), of all features. jacobian: (d, n), theirs in x. value: of the terms beside P0 @ V and the blocks'.
-
-    slope: (n,), the gradient of these terms. curvature: the Hessian in the last variables that the convex constraints
-    add, of no size without any.
-    """
-
-    weights: Vector
-    jacobian: Matrix
-    value: float
-    slope: Vector
-    curvature: Matrix
 
 
 @dataclass(frozen=True, slots=True, eq=False)
