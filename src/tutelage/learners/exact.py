@@ -19,6 +19,7 @@ from tutelage.learners.penalties import (
     Constraints,
     Mismatch,
     Preference,
+    Tangents,
     build_response,
     check_norm,
     signed_multipliers,
@@ -242,7 +243,11 @@ class HardLearner(Readable):
 
         unit = float(sizes(self.domain)[: self.domain.n_reward].max())
         with watched(time_limit, progress):
-            found, tangents = optimum_within(self.constraints, solve, distance, unit)
+            tangents: Tangents = Tangents.opening(self.constraints).fixed()
+            if self.constraints.preference.functions:
+                found, tangents = optimum_within(self.constraints, solve, distance, unit)
+            else:
+                found = solve(tangents.half_spaces())
             if self.entropic_within is not None:
                 return self._entropic(lesson, found, self.entropic_within)
         constraints, reached, price = self.constraints, found.expectation, found.price
