@@ -7,6 +7,7 @@ from strategies import random_domain, random_policy
 
 import tutelage as tl
 from tutelage.learners.convex_constraints import ConvexConstraint
+from tutelage.learners.penalties import Tangents
 from tutelage.learners.soft_program import SoftProgram
 
 
@@ -62,3 +63,30 @@ def test_a_preference_that_is_defined_only_inside_is_met():
     _, learner, lesson, _ = far_learner(2, lambda _: ([spread], [0.0]), 50.0)
     found = learner.respond(lesson)
     assert found.certificate.relative_gap <= 1e-7 and (found.expectation.preference > 0).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_learner_that_cools_loses_entropy_and_ends_as_the_learner_itself(seed):
+    """At temperature T the learner maximises T H - M - N, so that H never decreases in T."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=12)
+    learner = tl.SoftLearner(domain, mismatch_penalty=300.0, violation_penalty=200.0, violation_allowance=1.0)
+    lesson = tl.Lesson.from_policy(domain, random_policy(rng, domain.mdp))
+    program = learner.dual.program(lesson.expectation, Tangents.opening(learner.dual.constraints))
+    policies = [found.answer.here.source.solved.policy for found in program.cooled()]
+    entropies = [tl.causal_entropy(domain.mdp, policy) for policy in policies]
+    assert len(entropies) > 4 and (np.diff(entropies) <= 1e-6 * (1 + entropies[0])).all()
+    assert_allclose(policies[-1], learner.respond(lesson).policy, atol=1e-6)
+
+
+def test_a_program_is_evaluated_where_it_is_asked():
+    """The value at its minimum is that of the minimum; elsewhere it is larger, and the bound holds."""
+    rng = np.random.default_rng(1)
+    domain = random_domain(rng, max_states=12)
+    learner = tl.SoftLearner(domain, mismatch_penalty=3.0, violation_penalty=2.0)
+    lesson = tl.Lesson.from_policy(domain, random_policy(rng, domain.mdp))
+    program = learner.dual.program(lesson.expectation, Tangents.opening(learner.dual.constraints))
+    least = program.minimise(np.zeros(len(program.offset)))
+    assert program.evaluated(least.answer.x).value == pytest.approx(least.value, rel=1e-12)
+    away = program.evaluated(0.5 * least.answer.x)
+    assert away.bound <= least.value < away.value and away.residual > least.residual
