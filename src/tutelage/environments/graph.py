@@ -7,16 +7,15 @@ the graph only and does not import networkx.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
 from numbers import Real
-from operator import methodcaller
 from typing import Any, NamedTuple, Required, TypedDict, Unpack, overload
 
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Matrix
+from tutelage.arrays import Matrix, SparseRows, Vector
 from tutelage.environments.roads import merged_ways
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import AT_GOAL, suggestion
@@ -37,21 +36,27 @@ class _Choice(NamedTuple):
     is_goal: bool = False
 
     @property
+    def is_dead_end(self) -> bool:
+        """Whether this is a stay that is not at a goal."""
+        return self.attributes is None and not self.is_goal
+
+    @property
     def edge(self) -> str:
         """The edge, for messages."""
         return f"edge {self.node!r} -> {self.next_node!r}" + ("" if self.key is None else f" (key {self.key!r})")
 
     def number(self, name: str) -> float:
-        """A numeric attribute of the edge."""
-        assert self.attributes is not None
+        """A numeric attribute of the edge; a stay has none."""
+        if self.attributes is None:
+            return 0.0
         if name not in self.attributes:
             near = suggestion(name, list(self.attributes)) if self.attributes else "it has none"
             raise InvalidModel(f"{self.edge} has no attribute {name!r}; add it, or leave it out; {near}")
         return finite_number(self.attributes[name], f"{name!r} of {self.edge}")
 
-    def classes(self, attribute: str) -> tuple[Hashable, ...]:
+    def classes(self, attribute: str | None) -> tuple[Hashable, ...]:
         """The classes of an edge; OSMnx gives a list where an edge has several."""
-        value = (self.attributes or {}).get(attribute)
+        value = (self.attributes or {}).get(attribute or "")
         if value is None:
             return ()
         return tuple(value) if isinstance(value, list | tuple | set | frozenset) else (value,)
@@ -114,13 +119,14 @@ def from_graph(
     """
 
     def journey(begin: Any, ends: Collection[Hashable]) -> Domain:
-        choices = list(_choices(graph, ends))
-        names: dict[str, Any] = {"state_names": list(graph.nodes), "choice_names": _choice_names(choices, choice_names)}
-        rewards = _features(choices, reward_attributes, "reward", measure, duration, len(ends) > 0 and discount < 1)
-        preferences = _features(choices, preference_attributes, "preference", measure, duration)
-        mdp = _mdp(graph, choices, begin, discount, duration)
-        domain = Domain(mdp, **rewards, **preferences, **names, positions=_coordinates(graph.nodes))
-        return merged_ways(domain) if merge else domain
+        edges, starts = list(_choices(graph, ends)), _starts(graph, begin)
+        kept, times = {*starts, *ends} if merge else graph.nodes, _times(edges, discount, duration)
+        ways = merged_ways([edge[:2] for edge in edges], kept)
+        options = (_discounts(ways, times, discount), measure, duration)
+        rewards = _features(edges, reward_attributes, "reward", *options, counts_arrival=len(ends) > 0 and discount < 1)
+        preferences = _features(edges, preference_attributes, "preference", *options)
+        mdp = _mdp(edges, ways, starts, times, discount, duration, _choice_names(edges, ways, choice_names))
+        return Domain(mdp, **rewards, **preferences, positions=_coordinates(graph.nodes, mdp.names.states or ()))
 
     if not isinstance(goals, Mapping):
         return journey(start, goals)
@@ -157,28 +163,57 @@ def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[_Choice]:
         yield from edges or (_Choice(node, node, is_goal=node in ends),)
 
 
-def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float, duration: str | None) -> MDP:
-    """The MDP in which each choice leads to its next node with probability one; a stay takes one unit of time."""
-    number = {node: state for state, node in enumerate(graph.nodes)}
-    dead = [choice.node for choice in choices if choice.attributes is None and not choice.is_goal]
+def _starts(graph: Any, given: Any) -> dict[Hashable, float]:
+    """The probability of each node where a journey may start."""
+    pairs = list(given.items()) if isinstance(given, Mapping) else [(given, 1.0)]
+    for node, _ in pairs:
+        _check_node(graph.nodes, node, "start")
+    return {node: finite_number(probability, f"the probability of start {node!r}") for node, probability in pairs}
+
+
+def _times(edges: Sequence[_Choice], discount: float, duration: str | None) -> Vector:
+    """(n,), the time that each edge takes; a stay takes one unit."""
+    dead = [edge.node for edge in edges if edge.is_dead_end]
     if discount == 1 and dead:
         told = f"node {dead[0]!r} has no edge and is no goal: with discount 1 a journey would end there for nothing"
         raise InvalidModel(f"{told}; make it a goal, leave it out, or give a discount below 1")
-    # A stay takes one unit of time.
-    times = [1.0 if duration is None or choice.attributes is None else choice.number(duration) for choice in choices]
-    for time, choice in zip(times, choices, strict=True):
+    times = [1.0 if duration is None or edge.attributes is None else edge.number(duration) for edge in edges]
+    for time, edge in zip(times, edges, strict=True):
         if not time > 0:
-            raise InvalidModel(f"{duration!r} of {choice.edge} is {time}; a duration must be positive")
-    initial = np.zeros(len(number))
-    for node, probability in start.items() if isinstance(start, Mapping) else [(start, 1.0)]:
-        _check_node(number, node, "start")
-        initial[number[node]] = finite_number(probability, f"the probability of start {node!r}")
-    entries = (np.ones(len(choices)), [number[choice.next_node] for choice in choices], np.arange(len(choices) + 1))
-    transition = sparse.csr_array(entries, shape=(len(choices), len(number)))
-    first_choice = np.cumsum([0, *np.bincount([number[choice.node] for choice in choices])])
-    ends = [number[choice.node] for choice in choices if choice.is_goal]
-    taken = None if duration is None else times
-    return MDP.from_choices(transition, first_choice, initial, discount, duration=taken, goals=ends)
+            raise InvalidModel(f"{duration!r} of {edge.edge} is {time}; a duration must be positive")
+    return np.array(times)
+
+
+def _discounts(ways: Sequence[Sequence[int]], times: Vector, discount: float) -> SparseRows:
+    """(C, n), the discount of each edge that a choice takes, from the beginning of the choice."""
+    before = [time for way in ways for time in accumulate(times[way[:-1]], initial=0.0)]
+    entries = (discount ** np.array(before), np.concatenate(ways), np.cumsum([0, *map(len, ways)]))
+    return sparse.csr_array(entries, shape=(len(ways), len(times)))
+
+
+def _mdp(
+    edges: Sequence[_Choice],
+    ways: Sequence[Sequence[int]],
+    starts: Mapping[Hashable, float],
+    times: Vector,
+    discount: float,
+    duration: str | None,
+    choice_names: Sequence[Hashable],
+) -> MDP:
+    """The MDP in which each choice leads to its last node with probability one."""
+    begins, taken = [edges[way[0]] for way in ways], np.array([times[way].sum() for way in ways])
+    number = {node: state for state, node in enumerate(dict.fromkeys(edge.node for edge in begins))}
+    entries = (np.ones(len(ways)), [number[edges[way[-1]].next_node] for way in ways], np.arange(len(ways) + 1))
+    return MDP.from_choices(
+        sparse.csr_array(entries, shape=(len(ways), len(number))),
+        np.cumsum([0, *Counter(edge.node for edge in begins).values()]),
+        [starts.get(node, 0.0) for node in number],
+        discount**taken if duration is None and taken.max() > 1 else discount,
+        duration=None if duration is None else taken,
+        goals=[number[edge.node] for edge in begins if edge.is_goal],
+        state_names=list(number),
+        choice_names=choice_names,
+    )
 
 
 def _check_node(nodes: Collection[Any], node: Any, role: str) -> None:
@@ -202,31 +237,33 @@ def finite_number(value: Any, name: str) -> float:
     return number
 
 
-def _choice_names(choices: Sequence[_Choice], attribute: str | None) -> list[Hashable]:
+def _choice_names(edges: Sequence[_Choice], ways: Sequence[Sequence[int]], attribute: str | None) -> list[Hashable]:
     """An attribute of each edge as the name of its choice, and the next node where there is none or several are alike.
 
-    The next node stands with the key of the edge where another edge leads to the same node.
+    The next node stands with the key of the edge, or with the first node on the way, where another choice leads to it.
     """
-    n_parallel = Counter(choice[:2] for choice in choices)
-    texts = ["" if attribute is None else " / ".join(map(str, choice.classes(attribute))) for choice in choices]
-    n_alike = Counter((choice.node, text) for choice, text in zip(choices, texts, strict=True))
+    begins = [edges[way[0]] for way in ways]
+    ends = [(edge.node, edges[way[-1]].next_node) for edge, way in zip(begins, ways, strict=True)]
+    texts = [(edge.node, " / ".join(map(str, edge.classes(attribute)))) for edge in begins]
+    n_parallel, n_alike = Counter(ends), Counter(texts)
     names: list[Hashable] = []
-    for choice, text in zip(choices, texts, strict=True):
-        plain = choice.next_node if n_parallel[choice[:2]] == 1 else (choice.next_node, choice.key)
-        if choice.attributes is None:
+    for edge, way, end, text in zip(begins, ways, ends, texts, strict=True):
+        via = edge.key if len(way) == 1 else (edge.next_node, edge.key) if edge.key else edge.next_node
+        plain = end[1] if n_parallel[end] == 1 else (end[1], via)
+        if edge.attributes is None:
             names.append("stay")
-        elif text:
-            names.append(text if n_alike[choice.node, text] == 1 else f"{text} to {plain}")
+        elif text[1]:
+            names.append(text[1] if n_alike[text] == 1 else f"{text[1]} to {plain}")
         else:
             names.append(plain)
     return names
 
 
-def _coordinates(nodes: Mapping[Hashable, Mapping[str, Any]]) -> Matrix | None:
+def _coordinates(nodes: Mapping[Hashable, Mapping[str, Any]], states: Sequence[Hashable]) -> Matrix | None:
     """(S, 2), the attributes `x` and `y`, or `pos`, of each node; NaN where a node has none; None if all have none."""
-    positions = np.full((len(nodes), 2), np.nan)
-    for row, attributes in enumerate(nodes.values()):
-        given = attributes.get("pos", (attributes.get("x"), attributes.get("y")))
+    positions = np.full((len(states), 2), np.nan)
+    for row, node in enumerate(states):
+        given = nodes[node].get("pos", (nodes[node].get("x"), nodes[node].get("y")))
         try:
             positions[row] = [float(part) for part in given]
         except (TypeError, ValueError):
@@ -236,24 +273,17 @@ def _coordinates(nodes: Mapping[Hashable, Mapping[str, Any]]) -> Matrix | None:
 
 
 def _columns(
-    given: Attributes, argument: str, choices: Sequence[_Choice], measure: str | None
-) -> list[tuple[str, Callable[[_Choice], float]]]:
-    """The features that are asked for, as functions of an edge: a numeric attribute, or the edges of some classes.
+    given: Attributes, argument: str, edges: Sequence[_Choice], measure: str | None
+) -> Iterator[tuple[str, list[float]]]:
+    """The features that are asked for, each a numeric attribute of the edges, or a measure of those of some classes.
 
     A class that no edge has is refused, because it would be a misspelling.
     """
     if isinstance(given, str):
         raise InvalidModel(f"{argument} must be a list of names, got the one string {given!r}")
-
-    def counted(attribute: str, group: frozenset[Hashable], choice: _Choice) -> float:
-        if group.isdisjoint(choice.classes(attribute)):
-            return 0.0
-        return 1.0 if measure is None else choice.number(measure)
-
-    columns: list[tuple[str, Callable[[_Choice], float]]] = []
     for attribute, listed in given.items() if isinstance(given, Mapping) else ((name, None) for name in given):
         if listed is None:
-            columns.append((attribute, methodcaller("number", attribute)))
+            yield attribute, [edge.number(attribute) for edge in edges]
             continue
         groups = listed
         if isinstance(listed, Iterable) and not isinstance(listed, str | Mapping):
@@ -261,33 +291,41 @@ def _columns(
         if not isinstance(groups, Mapping) or any(isinstance(group, str) for group in groups.values()):
             needed = "must be a list of classes, or must give lists of classes by name"
             raise InvalidModel(f"{argument}[{attribute!r}] {needed}; got {listed!r}")
-        known = {kind for choice in choices for kind in choice.classes(attribute)}
+        classes = [edge.classes(attribute) for edge in edges]
+        known = set(chain.from_iterable(classes))
         for kind in (kind for group in groups.values() for kind in group if kind not in known):
             near = suggestion(kind, sorted(known, key=str))
             absent = f"{attribute!r} {kind!r}; {near}" if known else f"the attribute {attribute!r}; leave it out"
             raise InvalidModel(f"no edge has {absent}")
-        columns += [(name, partial(counted, attribute, frozenset(group))) for name, group in groups.items()]
-    return columns
+        for name, group in groups.items():
+            yield (
+                name,
+                [
+                    0.0 if set(group).isdisjoint(held) else 1.0 if measure is None else edge.number(measure)
+                    for edge, held in zip(edges, classes, strict=True)
+                ],
+            )
 
 
 def _features(
-    choices: Sequence[_Choice],
+    edges: Sequence[_Choice],
     given: Attributes,
     kind: str,
+    discounts: SparseRows,
     measure: str | None,
     duration: str | None,
+    *,
     counts_arrival: bool = False,
 ) -> dict[str, Any]:
-    """The features of the edges, with their names; to count arrival, one more that is 1 for each stay at a goal.
+    """The features of the choices, with their names; to count arrival, one more that is 1 for each stay at a goal.
 
     A stay has none, but for the time that one at a dead end takes: to end there would cost less than any journey.
     """
-    columns = _columns(given, f"{kind}_attributes", choices, measure)
-    names, values = [name for name, _ in columns] + [AT_GOAL] * counts_arrival, np.zeros((len(choices), len(columns)))
-    for row, choice in enumerate(choices):
-        for column, (name, value) in enumerate(columns):
-            is_edge = choice.attributes is not None
-            values[row, column] = value(choice) if is_edge else name == duration and not choice.is_goal
+    columns = [
+        (name, np.add(column, [edge.is_dead_end for edge in edges]) if name == duration else column)
+        for name, column in _columns(given, f"{kind}_attributes", edges, measure)
+    ]
     if counts_arrival:
-        values = np.column_stack([values, [choice.is_goal for choice in choices]])
-    return {f"{kind}_features": values, f"{kind}_names": names}
+        columns.append((AT_GOAL, [edge.is_goal for edge in edges]))
+    values = np.array([column for _, column in columns], dtype=np.float64).reshape(len(columns), len(edges))
+    return {f"{kind}_features": discounts @ values.T, f"{kind}_names": [name for name, _ in columns]}
