@@ -27,8 +27,6 @@ from tutelage.outcomes import InvalidInput
 
 # The largest truncation error of the count of a feature in [0, 1].
 TRUNCATION_BIAS = 1e-3
-# The last state of the beginning of a trajectory, the number of the visit before, the choice there, and the length.
-Visit = tuple[int, int, int, int]
 
 
 def horizon(discount: float, truncation_bias: float) -> int:
@@ -170,31 +168,30 @@ def routes(
     """
     mdp, is_last, missing = domain.mdp, ends(domain), 1.0
     longest, taken = horizon(mdp.contraction, TRUNCATION_BIAS), np.where(policy > rounding, policy, 0.0)
-    starts = np.flatnonzero(mdp.initial)[::-1].tolist()
-    visits: list[Visit] = [(start, -1, -1, 1) for start in starts]
-    live = [(-float(mdp.initial[start]), number) for number, start in enumerate(starts)]
+    # Of each beginning its negative probability, its number, its last state, the visits before, and its length.
+    live: list[tuple[float, int, int, Any, int]] = [
+        (-float(mdp.initial[start]), number, start, None, 1)
+        for number, start in enumerate(np.flatnonzero(mdp.initial)[::-1].tolist())
+    ]
     heapq.heapify(live)
-    paths: list[Indices] = []
-    shares: list[float] = []
+    paths, shares, n_visits = list[Indices](), list[float](), len(live)
     while live and missing > left_out:
-        if len(paths) >= n or len(live) > 20 * n or len(visits) > most:
+        if len(paths) >= n or len(live) > 20 * n or n_visits > most:
             return None
-        negative, number = heapq.heappop(live)
-        state, _, _, length = visits[number]
+        negative, _, state, before, length = heapq.heappop(live)
         branches = _branches(mdp, taken, state)
         if is_last[state] or length >= longest:
-            # The visits backwards, each with the choice there, as pairs.
             path = [(state, max(branches)[1])]
-            while visits[number][1] >= 0:
-                _, number, choice, _ = visits[number]
-                path.append((visits[number][0], choice))
+            while before is not None:
+                visit, before = before
+                path.append(visit)
             paths.append(np.array(path[::-1]))
             shares.append(-negative)
             missing += negative
             continue
         for chance, choice, after in branches:
-            heapq.heappush(live, (negative * chance, len(visits)))
-            visits.append((after, number, choice, length + 1))
+            heapq.heappush(live, (negative * chance, n_visits, after, ((state, choice), before), length + 1))
+            n_visits += 1
     states, choices = np.concatenate(paths).T
     return Demonstrations(states, np.cumsum([0, *map(len, paths)]), choices, mdp), np.array(shares) / sum(shares)
 
