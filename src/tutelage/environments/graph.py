@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, Required, TypedDict, Unpack, overload
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Matrix, SparseRows, Vector
+from tutelage.arrays import Matrix, Vector
 from tutelage.environments.roads import merged_ways
+from tutelage.model.inputs import checked_discount
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import AT_GOAL, suggestion
 from tutelage.outcomes import InvalidModel
@@ -119,13 +120,12 @@ def from_graph(
     """
 
     def journey(begin: Any, ends: Collection[Hashable]) -> Domain:
-        edges, starts = list(_choices(graph, ends)), _starts(graph, begin)
-        kept, times = {*starts, *ends} if merge else graph.nodes, _times(edges, discount, duration)
-        ways = merged_ways([edge[:2] for edge in edges], kept)
-        options = (_discounts(ways, times, discount), measure, duration)
-        rewards = _features(edges, reward_attributes, "reward", *options, counts_arrival=len(ends) > 0 and discount < 1)
-        preferences = _features(edges, preference_attributes, "preference", *options)
-        mdp = _mdp(edges, ways, starts, times, discount, duration, _choice_names(edges, ways, choice_names))
+        edges, starts, rate = list(_choices(graph, ends)), _starts(graph, begin), float(checked_discount(discount, 1))
+        ways = merged_ways([edge[:2] for edge in edges], {*starts, *ends} if merge else graph.nodes)
+        streets = _Streets(edges, ways, _times(edges, rate, duration), rate, duration, measure)
+        rewards = streets.features(reward_attributes, "reward", counts_arrival=len(ends) > 0 and rate < 1)
+        preferences = streets.features(preference_attributes, "preference")
+        mdp = streets.mdp(starts, choice_names)
         return Domain(mdp, **rewards, **preferences, positions=_coordinates(graph.nodes, mdp.names.states or ()))
 
     if not isinstance(goals, Mapping):
@@ -184,36 +184,108 @@ def _times(edges: Sequence[_Choice], discount: float, duration: str | None) -> V
     return np.array(times)
 
 
-def _discounts(ways: Sequence[Sequence[int]], times: Vector, discount: float) -> SparseRows:
-    """(C, n), the discount of each edge that a choice takes, from the beginning of the choice."""
-    before = [time for way in ways for time in accumulate(times[way[:-1]], initial=0.0)]
-    entries = (discount ** np.array(before), np.concatenate(ways), np.cumsum([0, *map(len, ways)]))
-    return sparse.csr_array(entries, shape=(len(ways), len(times)))
+class _Streets(NamedTuple):
+    """The edges of a graph, and the choices that take them: for each the numbers of its edges, in order.
 
+    times: (n,), of each edge. discount: that of one unit of time. duration, measure: as of `from_graph`.
+    """
 
-def _mdp(
-    edges: Sequence[_Choice],
-    ways: Sequence[Sequence[int]],
-    starts: Mapping[Hashable, float],
-    times: Vector,
-    discount: float,
-    duration: str | None,
-    choice_names: Sequence[Hashable],
-) -> MDP:
-    """The MDP in which each choice leads to its last node with probability one."""
-    begins, taken = [edges[way[0]] for way in ways], np.array([times[way].sum() for way in ways])
-    number = {node: state for state, node in enumerate(dict.fromkeys(edge.node for edge in begins))}
-    entries = (np.ones(len(ways)), [number[edges[way[-1]].next_node] for way in ways], np.arange(len(ways) + 1))
-    return MDP.from_choices(
-        sparse.csr_array(entries, shape=(len(ways), len(number))),
-        np.cumsum([0, *Counter(edge.node for edge in begins).values()]),
-        [starts.get(node, 0.0) for node in number],
-        discount**taken if duration is None and taken.max() > 1 else discount,
-        duration=None if duration is None else taken,
-        goals=[number[edge.node] for edge in begins if edge.is_goal],
-        state_names=list(number),
-        choice_names=choice_names,
-    )
+    edges: Sequence[_Choice]
+    ways: Sequence[Sequence[int]]
+    times: Vector
+    discount: float
+    duration: str | None
+    measure: str | None
+
+    def mdp(self, starts: Mapping[Hashable, float], attribute: str | None) -> MDP:
+        """The MDP in which each choice leads to its last node with probability one. attribute: names the choices."""
+        edges, ways, begins = self.edges, self.ways, [self.edges[way[0]] for way in self.ways]
+        number = {node: state for state, node in enumerate(dict.fromkeys(edge.node for edge in begins))}
+        entries = (np.ones(len(ways)), [number[edges[way[-1]].next_node] for way in ways], np.arange(len(ways) + 1))
+        taken = np.array([self.times[way].sum() for way in ways])
+        return MDP.from_choices(
+            sparse.csr_array(entries, shape=(len(ways), len(number))),
+            np.cumsum([0, *Counter(edge.node for edge in begins).values()]),
+            [starts.get(node, 0.0) for node in number],
+            self.discount**taken if self.duration is None else self.discount,
+            duration=None if self.duration is None else taken,
+            goals=[number[edge.node] for edge in begins if edge.is_goal],
+            state_names=list(number),
+            choice_names=self.names(attribute),
+        )
+
+    def features(self, given: Attributes, kind: str, *, counts_arrival: bool = False) -> dict[str, Any]:
+        """The features of the choices, with their names; to count arrival, one more that is 1 for each stay at a goal.
+
+        A stay has none, but for the time that one at a dead end takes: to end there would cost less than any journey.
+        """
+        columns = [
+            (name, np.add(column, [edge.is_dead_end for edge in self.edges]) if name == self.duration else column)
+            for name, column in self._columns(given, f"{kind}_attributes")
+        ]
+        if counts_arrival:
+            columns.append((AT_GOAL, [edge.is_goal for edge in self.edges]))
+        values = np.array([column for _, column in columns], dtype=np.float64).reshape(-1, len(self.edges)).T
+        # The discount of each edge, from the beginning of its choice.
+        before = [time for way in self.ways for time in accumulate(self.times[way[:-1]], initial=0.0)]
+        discounts = (self.discount ** np.array(before), np.concatenate(self.ways), np.cumsum([0, *map(len, self.ways)]))
+        summed = sparse.csr_array(discounts, shape=(len(self.ways), len(self.edges))) @ values
+        return {f"{kind}_features": summed, f"{kind}_names": [name for name, _ in columns]}
+
+    def _columns(self, given: Attributes, argument: str) -> Iterator[tuple[str, list[float]]]:
+        """The features that are asked for: a numeric attribute of the edges, or a measure of those of some classes.
+
+        A class that no edge has is refused, because it would be a misspelling.
+        """
+        if isinstance(given, str):
+            raise InvalidModel(f"{argument} must be a list of names, got the one string {given!r}")
+        for attribute, listed in given.items() if isinstance(given, Mapping) else ((name, None) for name in given):
+            if listed is None:
+                yield attribute, [edge.number(attribute) for edge in self.edges]
+                continue
+            groups = listed
+            if isinstance(listed, Iterable) and not isinstance(listed, str | Mapping):
+                groups = {f"{attribute} {kind}": [kind] for kind in listed}
+            if not isinstance(groups, Mapping) or any(isinstance(group, str) for group in groups.values()):
+                needed = "must be a list of classes, or must give lists of classes by name"
+                raise InvalidModel(f"{argument}[{attribute!r}] {needed}; got {listed!r}")
+            classes = [edge.classes(attribute) for edge in self.edges]
+            known = set(chain.from_iterable(classes))
+            for kind in (kind for group in groups.values() for kind in group if kind not in known):
+                near = suggestion(kind, sorted(known, key=str))
+                absent = f"{attribute!r} {kind!r}; {near}" if known else f"the attribute {attribute!r}; leave it out"
+                raise InvalidModel(f"no edge has {absent}")
+            for name, group in groups.items():
+                is_held = [not set(group).isdisjoint(held) for held in classes]
+                yield (
+                    name,
+                    [self._measured(edge) if held else 0.0 for edge, held in zip(self.edges, is_held, strict=True)],
+                )
+
+    def _measured(self, edge: _Choice) -> float:
+        return 1.0 if self.measure is None else edge.number(self.measure)
+
+    def names(self, attribute: str | None) -> list[Hashable]:
+        """The names of the choices: an attribute, and the next node where there is none or several are alike.
+
+        The next node stands with the key of the edge, or with the first node on the way, where another choice leads
+        to it.
+        """
+        begins = [self.edges[way[0]] for way in self.ways]
+        ends = [(self.edges[way[0]].node, self.edges[way[-1]].next_node) for way in self.ways]
+        texts = [(edge.node, " / ".join(map(str, edge.classes(attribute)))) for edge in begins]
+        n_parallel, n_alike = Counter(ends), Counter(texts)
+        names: list[Hashable] = []
+        for edge, way, end, text in zip(begins, self.ways, ends, texts, strict=True):
+            via = edge.key if len(way) == 1 else (edge.next_node, edge.key) if edge.key else edge.next_node
+            plain = end[1] if n_parallel[end] == 1 else (end[1], via)
+            if edge.attributes is None:
+                names.append("stay")
+            elif text[1]:
+                names.append(text[1] if n_alike[text] == 1 else f"{text[1]} to {plain}")
+            else:
+                names.append(plain)
+        return names
 
 
 def _check_node(nodes: Collection[Any], node: Any, role: str) -> None:
@@ -237,28 +309,6 @@ def finite_number(value: Any, name: str) -> float:
     return number
 
 
-def _choice_names(edges: Sequence[_Choice], ways: Sequence[Sequence[int]], attribute: str | None) -> list[Hashable]:
-    """An attribute of each edge as the name of its choice, and the next node where there is none or several are alike.
-
-    The next node stands with the key of the edge, or with the first node on the way, where another choice leads to it.
-    """
-    begins = [edges[way[0]] for way in ways]
-    ends = [(edge.node, edges[way[-1]].next_node) for edge, way in zip(begins, ways, strict=True)]
-    texts = [(edge.node, " / ".join(map(str, edge.classes(attribute)))) for edge in begins]
-    n_parallel, n_alike = Counter(ends), Counter(texts)
-    names: list[Hashable] = []
-    for edge, way, end, text in zip(begins, ways, ends, texts, strict=True):
-        via = edge.key if len(way) == 1 else (edge.next_node, edge.key) if edge.key else edge.next_node
-        plain = end[1] if n_parallel[end] == 1 else (end[1], via)
-        if edge.attributes is None:
-            names.append("stay")
-        elif text[1]:
-            names.append(text[1] if n_alike[text] == 1 else f"{text[1]} to {plain}")
-        else:
-            names.append(plain)
-    return names
-
-
 def _coordinates(nodes: Mapping[Hashable, Mapping[str, Any]], states: Sequence[Hashable]) -> Matrix | None:
     """(S, 2), the attributes `x` and `y`, or `pos`, of each node; NaN where a node has none; None if all have none."""
     positions = np.full((len(states), 2), np.nan)
@@ -270,62 +320,3 @@ def _coordinates(nodes: Mapping[Hashable, Mapping[str, Any]], states: Sequence[H
             continue
     positions[~np.isfinite(positions).all(axis=1)] = np.nan
     return None if np.isnan(positions).all() else positions
-
-
-def _columns(
-    given: Attributes, argument: str, edges: Sequence[_Choice], measure: str | None
-) -> Iterator[tuple[str, list[float]]]:
-    """The features that are asked for, each a numeric attribute of the edges, or a measure of those of some classes.
-
-    A class that no edge has is refused, because it would be a misspelling.
-    """
-    if isinstance(given, str):
-        raise InvalidModel(f"{argument} must be a list of names, got the one string {given!r}")
-    for attribute, listed in given.items() if isinstance(given, Mapping) else ((name, None) for name in given):
-        if listed is None:
-            yield attribute, [edge.number(attribute) for edge in edges]
-            continue
-        groups = listed
-        if isinstance(listed, Iterable) and not isinstance(listed, str | Mapping):
-            groups = {f"{attribute} {kind}": [kind] for kind in listed}
-        if not isinstance(groups, Mapping) or any(isinstance(group, str) for group in groups.values()):
-            needed = "must be a list of classes, or must give lists of classes by name"
-            raise InvalidModel(f"{argument}[{attribute!r}] {needed}; got {listed!r}")
-        classes = [edge.classes(attribute) for edge in edges]
-        known = set(chain.from_iterable(classes))
-        for kind in (kind for group in groups.values() for kind in group if kind not in known):
-            near = suggestion(kind, sorted(known, key=str))
-            absent = f"{attribute!r} {kind!r}; {near}" if known else f"the attribute {attribute!r}; leave it out"
-            raise InvalidModel(f"no edge has {absent}")
-        for name, group in groups.items():
-            yield (
-                name,
-                [
-                    0.0 if set(group).isdisjoint(held) else 1.0 if measure is None else edge.number(measure)
-                    for edge, held in zip(edges, classes, strict=True)
-                ],
-            )
-
-
-def _features(
-    edges: Sequence[_Choice],
-    given: Attributes,
-    kind: str,
-    discounts: SparseRows,
-    measure: str | None,
-    duration: str | None,
-    *,
-    counts_arrival: bool = False,
-) -> dict[str, Any]:
-    """The features of the choices, with their names; to count arrival, one more that is 1 for each stay at a goal.
-
-    A stay has none, but for the time that one at a dead end takes: to end there would cost less than any journey.
-    """
-    columns = [
-        (name, np.add(column, [edge.is_dead_end for edge in edges]) if name == duration else column)
-        for name, column in _columns(given, f"{kind}_attributes", edges, measure)
-    ]
-    if counts_arrival:
-        columns.append((AT_GOAL, [edge.is_goal for edge in edges]))
-    values = np.array([column for _, column in columns], dtype=np.float64).reshape(len(columns), len(edges))
-    return {f"{kind}_features": discounts @ values.T, f"{kind}_names": [name for name, _ in columns]}
