@@ -28,7 +28,7 @@ from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import preference_limits
 from tutelage.data.empirical import empirical_expectation, trajectory_counts
-from tutelage.data.sampling import RowSampler, _walk, ends, horizon, sample_demonstrations
+from tutelage.data.sampling import _walk, cumulated, ends, horizon, row_sampler, sample_demonstrations
 from tutelage.environments.object_world import object_world
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import uniform_policy
@@ -131,7 +131,7 @@ def test_a_row_sampler_draws_with_the_given_frequencies_and_never_what_has_no_pr
         [[0.1, 0.2, 0.3, 0.4], [0, 0.5, 0, 0.5], [1, 0, 0, 0], [0.25] * 4], [0, 1, 2, 3, 4], [1, 0, 0, 0], 0.9
     )
     rows = np.tile(np.arange(4), 20_000)
-    drawn = RowSampler.of(mdp.transition).draw(rows, np.random.default_rng(4))
+    drawn = row_sampler(mdp.transition)(rows, np.random.default_rng(4))
     counts = np.zeros((4, 4))
     np.add.at(counts, (rows, drawn), 1)
     expected = 20_000 * mdp.transition.toarray()
@@ -157,11 +157,11 @@ def test_the_most_extreme_draws_stay_within_their_row_and_its_positive_entries(s
     rng = np.random.default_rng(seed)
     mdp = random_mdp(rng, max_states=60)
     rows = np.arange(mdp.n_choices)
-    drawn = RowSampler.of(mdp.transition).draw(rows, _OnTheEdge(draw))
+    drawn = row_sampler(mdp.transition)(rows, _OnTheEdge(draw))
     assert (mdp.transition[rows, drawn] > 0).all()
     policy = random_deterministic_policy(rng, mdp)
     choose = sparse.csr_array((policy, np.arange(mdp.n_choices), mdp.first_choice), shape=(mdp.n_states, mdp.n_choices))
-    assert_array_equal(RowSampler.of(choose).draw(np.arange(mdp.n_states), _OnTheEdge(draw)), np.flatnonzero(policy))
+    assert_array_equal(row_sampler(choose)(np.arange(mdp.n_states), _OnTheEdge(draw)), np.flatnonzero(policy))
 
 
 def test_the_distribution_functions_of_many_rows_stay_sorted_and_in_their_places():
@@ -169,11 +169,11 @@ def test_the_distribution_functions_of_many_rows_stay_sorted_and_in_their_places
     weights = np.tile([1 / 3, 1 / 3, 1 / 3, 1 / 7, 6 / 7], 20_000)
     starts = np.concatenate([[0], np.cumsum(np.tile([3, 2], 20_000))])
     rows = sparse.csr_array((weights, np.zeros(len(weights), dtype=np.int64), starts), shape=(40_000, 1))
-    sampler = RowSampler.of(rows)
+    cumulative = cumulated(rows)
     row = np.repeat(np.arange(40_000), np.diff(starts))
-    assert (np.diff(sampler.cumulative) >= 0).all()
-    assert (sampler.cumulative <= row + 1).all()
-    assert np.abs(sampler.cumulative[starts[1:] - 1] - np.arange(1, 40_001)).max() < 1e-10
+    assert (np.diff(cumulative) >= 0).all()
+    assert (cumulative <= row + 1).all()
+    assert np.abs(cumulative[starts[1:] - 1] - np.arange(1, 40_001)).max() < 1e-10
 
 
 @pytest.mark.parametrize(("n", "bias"), [(0, 1e-3), (2.5, 1e-3), (3, 0.0), (3, -1.0), (3, np.nan), (3, np.inf)])

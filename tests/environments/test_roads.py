@@ -63,6 +63,14 @@ def test_names_stay_different_and_dead_ends_stay():
         graph.add_edge(u, v, km=1.0)
     domain = tl.from_graph(graph, start="a", goals=["z"], discount=0.9, reward_attributes=["km"], merge=True)
     assert list(domain.state_names) == ["a", "c", "e", "z"]
-    assert list(domain.choice_names) == ["c", ("c", "d"), "a", "e", "z", "c", "stay"]
+    assert list(domain.choice_names) == [("c", "b"), ("c", "d"), "a", "e", "z", "c", "stay"]
     assert_allclose(domain.reward_features[:, 0], [1.9, 1.9, 1, 1, 1, 1, 0])
     assert_allclose(domain.mdp.discount[:2], 0.81)
+
+
+def test_a_ring_without_a_way_out_stays_where_it_is_entered():
+    """Whoever enters it goes round for ever; a choice that led round it would have no end."""
+    graph = networkx.DiGraph([("k", "a"), ("a", "b"), ("b", "c"), ("c", "a"), ("k", "z")])
+    domain = tl.from_graph(graph, start="k", goals=["z"], discount=0.9, reward_attributes=[], merge=True)
+    assert list(domain.state_names) == ["k", "a", "z"]
+    assert_allclose(domain.mdp.discount, [0.9, 0.9, 0.9**3, 0.9])

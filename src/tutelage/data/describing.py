@@ -4,19 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import dijkstra
 
-from tutelage.arrays import ArrayLike, Matrix, finite_or_none
+from tutelage.arrays import ArrayLike, Matrix, Vector, finite_or_none
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import arrival, occupancy
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation, trajectory_counts
 from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
 from tutelage.model.policy import check_policy, first_maximum, uniform_policy
+from tutelage.outcomes import InvalidInput, report
 
-# The most names that are listed.
-MOST_NAMES = 12
+# The most names that are listed, and sweeps of the equation of the least totals.
+MOST_NAMES, MOST_SWEEPS = 12, 100_000
 
 
 def describe(domain: Domain) -> dict[str, Any]:
@@ -91,25 +90,36 @@ def _journeys(domain: Domain) -> dict[str, float] | None:
     rows, starts = mdp.transition, np.flatnonzero(mdp.initial)
     if not len(mdp.goals) or rows.nnz > mdp.n_choices or domain.preference_features.min(initial=0.0) < 0:
         return None
-    least = {}
+    least, is_goal = {}, np.isin(np.arange(mdp.n_states), mdp.goals)
     for name, column in zip(domain.preference_names, domain.preference_features.T, strict=True):
         cost = per_choice(mdp, np.ascontiguousarray(column))
-        # The shortest of several journeys with the same total; a step of cost zero would be no edge of the graph.
+        # The shortest of several journeys with the same total.
         step = cost + 1e-9 * max(float(cost.max()), 1.0) * (1.0 if mdp.duration is None else mdp.duration)
-        # Of several choices between two states, the first in this order has the least.
-        order = np.argsort(step, kind="stable")
-        pairs = rows.indices[order].astype(np.int64) * mdp.n_states + mdp.state_of_choice[order]
-        edges, first = np.unique(pairs, return_index=True)
-        ends = np.divmod(edges, mdp.n_states)
-        graph = sparse.csr_array((step[order[first]], ends), shape=(mdp.n_states,) * 2)
-        distance = dijkstra(graph, indices=mdp.goals, min_only=True)
-        if not np.isfinite(distance[starts]).all():
+        total = least_totals(mdp, np.where(is_goal[mdp.state_of_choice], 0.0, step), np.where(is_goal, 0.0, np.inf))
+        if not np.isfinite(total[starts]).all():
             return None
-        taken = first_maximum(mdp, -(step + np.where(np.isfinite(distance), distance, 1e300)[rows.indices]))
+        taken = first_maximum(mdp, -(step + np.where(np.isfinite(total), total, 1e300)[rows.indices]))
         policy = np.zeros(mdp.n_choices)
         policy[taken] = 1.0
         least[name] = float(occupancy(mdp, policy) @ cost)
     return least
+
+
+def least_totals(mdp: MDP, cost: Vector, value: Vector, most: float = np.inf) -> Vector:
+    """(S,), the least total of a cost (nnz,) that a journey is sure to keep, from a first value above or below it:
+
+    h(s) = min over choices c of s of the largest cost + h(s') of its next states s', infinite above `most`
+    """
+    rows = mdp.transition
+    for n_sweeps in range(MOST_SWEEPS):
+        worst = np.maximum.reduceat(cost + value[rows.indices], rows.indptr[:-1])
+        new = np.minimum.reduceat(worst, mdp.first_choice[:-1])
+        new[new > most] = np.inf
+        if np.array_equal(new, value):
+            return np.asarray(new)
+        value = new
+        report("sweeps of the least totals", n_sweeps + 1)
+    raise InvalidInput("the least total does not settle; give the feature in a coarser unit, or limit another one")
 
 
 def _reach(domain: Domain, n_goals: int) -> str:

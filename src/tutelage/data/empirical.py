@@ -150,12 +150,7 @@ def _counts(domain: Domain, demonstrations: Demonstrations, kind: str) -> tuple[
 
 def _weights(mdp: MDP, demonstrations: Demonstrations, is_counted: Flags) -> tuple[Vector, Vector]:
     """(N,), the discount of each visit; (n,), that of the first visit after those which are counted."""
-    offsets, lengths = demonstrations.offsets, demonstrations.lengths
-    if isinstance(mdp.discount, float):
-        time = np.arange(len(is_counted)) - np.repeat(offsets[:-1], lengths)
-        powers = mdp.discount ** np.arange(lengths.max() + 1)
-        return powers[time], powers[np.add.reduceat(is_counted, offsets[:-1], dtype=np.int64)]
-    steps = _step_discounts(mdp, demonstrations)
+    offsets, steps = demonstrations.offsets, _step_discounts(mdp, demonstrations)
     parts = [np.cumprod(part) for part in np.split(steps, offsets[1:-1])]
     through = np.concatenate(parts)
     weights = np.concatenate([[1.0], through[:-1]])
@@ -166,7 +161,7 @@ def _weights(mdp: MDP, demonstrations: Demonstrations, is_counted: Flags) -> tup
 
 def _step_discounts(mdp: MDP, demonstrations: Demonstrations) -> Vector:
     """(N,), the discount of each step; of a choice that is not known, the largest in its state."""
-    discount = np.asarray(mdp.discount)
+    discount = np.broadcast_to(np.asarray(mdp.discount), mdp.n_choices)
     largest = max_by_state(mdp, discount)[demonstrations.states]
     if demonstrations.choices is not None:
         return np.where(demonstrations.choices == UNKNOWN, largest, discount[demonstrations.choices])
@@ -184,7 +179,6 @@ def has_known_tail(mdp: MDP, features: Matrix) -> Flags:
     """(S, d), whether the tail from a state on is known: it is absorbing, its choices have one value and discount."""
     starts, on_choices = mdp.first_choice[:-1], per_choice(mdp, features)
     is_same = np.maximum.reduceat(on_choices, starts) == np.minimum.reduceat(on_choices, starts)
-    is_steady = absorbing_states(mdp)
-    if not isinstance(mdp.discount, float):
-        is_steady &= max_by_state(mdp, mdp.discount) == -max_by_state(mdp, -mdp.discount)
+    discount = np.broadcast_to(np.asarray(mdp.discount), mdp.n_choices)
+    is_steady = absorbing_states(mdp) & (max_by_state(mdp, discount) == -max_by_state(mdp, -discount))
     return np.asarray(is_same & is_steady[:, None])

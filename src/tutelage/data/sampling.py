@@ -8,9 +8,9 @@ replacement reduces the norm. Each reduces it and there are finitely many select
 
 import heapq
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +20,7 @@ from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, SparseR
 from tutelage.chains.resolvent import policy_resolvent
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import has_known_tail, reward_counts, trajectory_counts
+from tutelage.model.inputs import choice_of_entry
 from tutelage.model.mdp import MDP, Domain, absorbing_states
 from tutelage.model.names import AT_GOAL
 from tutelage.model.policy import check_policy
@@ -27,8 +28,6 @@ from tutelage.outcomes import InvalidInput
 
 # The largest truncation error of the count of a feature in [0, 1].
 TRUNCATION_BIAS = 1e-3
-# The last state of the beginning of a trajectory, the number of the visit before, the choice there, and the length.
-Visit = tuple[int, int, int, int]
 
 
 def horizon(discount: float, truncation_bias: float) -> int:
@@ -103,9 +102,9 @@ def _walk(
         expected = float(policy_resolvent(mdp, policy).values(np.ones(mdp.n_states)).max())
         factor = 1 - 1 / expected
     n_steps = horizon(factor, truncation_bias)
-    choose = RowSampler.of(sparse.csr_array((policy, np.arange(mdp.n_choices), mdp.first_choice)))
-    move = RowSampler.of(mdp.transition)
-    state = RowSampler.of(sparse.csr_array(mdp.initial[None, :])).draw(np.zeros(n, dtype=np.int64), rng)
+    choose = row_sampler(sparse.csr_array((policy, np.arange(mdp.n_choices), mdp.first_choice)))
+    move = row_sampler(mdp.transition)
+    state = row_sampler(sparse.csr_array(mdp.initial[None, :]))(np.zeros(n, dtype=np.int64), rng)
     # With one discount the number of steps is enough.
     discount = np.ones(mdp.n_choices) if isinstance(mdp.discount, float) else mdp.discount
     weight, live, steps = np.full(n, expected), np.arange(n), []
@@ -115,48 +114,41 @@ def _walk(
                 f"{len(live)} of {n} trajectories are longer than {longest} visits, and may have {n_steps}; "
                 "give max_steps, or raise truncation_bias"
             )
-        choice = choose.draw(state, rng)
+        choice = choose(state, rng)
         steps.append((live, state, choice))
         weight = weight * discount[choice]
         goes_on = ~is_last[state] & (weight > truncation_bias)
         live, weight = live[goes_on], weight[goes_on]
         if not len(live):
             break
-        state = move.draw(choice[goes_on], rng)
+        state = move(choice[goes_on], rng)
     trajectory, states, choices = map(np.concatenate, zip(*steps, strict=True))
     return trajectory, states, choices
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowSampler:
-    """Draws a column from given rows of a stochastic matrix, by inversion of their distribution functions.
+def row_sampler(rows: SparseRows) -> Callable[[Indices, np.random.Generator], Indices]:
+    """A function that draws a column for each of some rows of a stochastic matrix, by inversion.
 
-    cumulative: (nnz,), increases from r to r + 1 within row r, so that one sorted array serves all rows. For R rows the
-        error of a probability is R * 2**-52, far below the sampling error.
-    columns: (nnz,). ends: (R,), the last entry of each row.
+    Only positive entries are drawn. For R rows the error of a probability is R * 2**-52, far below the sampling error.
     """
+    positive = rows.copy()
+    positive.eliminate_zeros()
+    cumulative, columns, ends = cumulated(positive), positive.indices.astype(np.int64), positive.indptr[1:] - 1
 
-    cumulative: Vector
-    columns: Indices
-    ends: Indices
-
-    @classmethod
-    def of(cls, rows: SparseRows) -> Self:
-        """A sampler that draws only positive entries of the rows."""
-        positive = rows.copy()
-        positive.eliminate_zeros()
-        row = np.repeat(np.arange(positive.shape[0]), np.diff(positive.indptr))
-        total = np.cumsum(positive.data)
-        before = total[positive.indptr[:-1]] - positive.data[positive.indptr[:-1]]
-        # Rounding must not carry a row beyond its end, or the array would not be sorted.
-        within = np.minimum(total - before[row], 1.0)
-        return cls(row + within, positive.indices.astype(np.int64), positive.indptr[1:] - 1)
-
-    def draw(self, rows: Indices, rng: np.random.Generator) -> Indices:
-        """One column for each of the given rows."""
-        entries = np.searchsorted(self.cumulative, rows + rng.random(len(rows)), side="right")
+    def draw(given: Indices, rng: np.random.Generator) -> Indices:
+        entries = np.searchsorted(cumulative, given + rng.random(len(given)), side="right")
         # By rounding the last sum of a row may be slightly below the draw.
-        return self.columns[np.minimum(entries, self.ends[rows])]
+        return np.asarray(columns[np.minimum(entries, ends[given])])
+
+    return draw
+
+
+def cumulated(rows: SparseRows) -> Vector:
+    """(nnz,), which increases from r to r + 1 within row r, so that one sorted array serves all rows."""
+    row, total = choice_of_entry(rows), np.cumsum(rows.data)
+    before = total[rows.indptr[:-1]] - rows.data[rows.indptr[:-1]]
+    # Rounding must not carry a row beyond its end, or the array would not be sorted.
+    return np.asarray(row + np.minimum(total - before[row], 1.0))
 
 
 def routes(
@@ -170,31 +162,30 @@ def routes(
     """
     mdp, is_last, missing = domain.mdp, ends(domain), 1.0
     longest, taken = horizon(mdp.contraction, TRUNCATION_BIAS), np.where(policy > rounding, policy, 0.0)
-    starts = np.flatnonzero(mdp.initial)[::-1].tolist()
-    visits: list[Visit] = [(start, -1, -1, 1) for start in starts]
-    live = [(-float(mdp.initial[start]), number) for number, start in enumerate(starts)]
+    # Of each beginning its negative probability, its number, its last state, the visits before, and its length.
+    live: list[tuple[float, int, int, Any, int]] = [
+        (-float(mdp.initial[start]), number, start, None, 1)
+        for number, start in enumerate(np.flatnonzero(mdp.initial)[::-1].tolist())
+    ]
     heapq.heapify(live)
-    paths: list[Indices] = []
-    shares: list[float] = []
+    paths, shares, n_visits = list[Indices](), list[float](), len(live)
     while live and missing > left_out:
-        if len(paths) >= n or len(live) > 20 * n or len(visits) > most:
+        if len(paths) >= n or len(live) > 20 * n or n_visits > most:
             return None
-        negative, number = heapq.heappop(live)
-        state, _, _, length = visits[number]
+        negative, _, state, before, length = heapq.heappop(live)
         branches = _branches(mdp, taken, state)
         if is_last[state] or length >= longest:
-            # The visits backwards, each with the choice there, as pairs.
             path = [(state, max(branches)[1])]
-            while visits[number][1] >= 0:
-                _, number, choice, _ = visits[number]
-                path.append((visits[number][0], choice))
+            while before is not None:
+                visit, before = before
+                path.append(visit)
             paths.append(np.array(path[::-1]))
             shares.append(-negative)
             missing += negative
             continue
         for chance, choice, after in branches:
-            heapq.heappush(live, (negative * chance, len(visits)))
-            visits.append((after, number, choice, length + 1))
+            heapq.heappush(live, (negative * chance, n_visits, after, ((state, choice), before), length + 1))
+            n_visits += 1
     states, choices = np.concatenate(paths).T
     return Demonstrations(states, np.cumsum([0, *map(len, paths)]), choices, mdp), np.array(shares) / sum(shares)
 

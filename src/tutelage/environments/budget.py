@@ -26,6 +26,7 @@ from scipy import sparse
 
 from tutelage.arrays import EPSILON, Flags, Indices, SparseRows, Vector
 from tutelage.chains.expectations import reachable
+from tutelage.data.describing import least_totals
 from tutelage.environments.graph import finite_number
 from tutelage.model.inputs import at_entries, choice_of_entry
 from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
@@ -36,8 +37,8 @@ from tutelage.outcomes import InfeasibleConstraints, InvalidInput, at_least, rep
 USUAL_STEPS, MOST_STEPS = 50, 200
 # The rounding error of a total, relative to the limit.
 ROUNDING = 64 * EPSILON
-# Times the limit: how far the least total is looked for. Then the most sweeps of the equation of h.
-FARTHEST_TOTAL, MOST_SWEEPS = 100.0, 100_000
+# Times the limit: how far the least total is looked for.
+FARTHEST_TOTAL = 100.0
 # The most pairs of states and rests, visited or not.
 MOST_PLACES = 10**8
 
@@ -153,26 +154,13 @@ def _least_totals(mdp: MDP, is_end: Flags, cost: Vector, most: float) -> Vector:
     Where each choice leads to one state, of the journeys that arrive, if there are any; otherwise of those which may
     also be endless, because what chance allows cannot be promised.
     """
-    if mdp.transition.nnz == mdp.n_choices and is_end.any():
-        arriving = _iterated(mdp, cost, np.where(is_end, 0.0, np.inf), np.inf)
-        if np.isfinite(arriving).all():
-            return arriving
-        return np.where(np.isfinite(arriving), arriving, _iterated(mdp, cost, np.zeros(mdp.n_states), most))
-    return _iterated(mdp, cost, np.zeros(mdp.n_states), most)
-
-
-def _iterated(mdp: MDP, cost: Vector, value: Vector, most: float) -> Vector:
-    """The fixed point of the equation of h, from above or from below."""
-    rows = mdp.transition
-    for n_sweeps in range(MOST_SWEEPS):
-        worst = np.maximum.reduceat(cost + value[rows.indices], rows.indptr[:-1])
-        new = np.minimum.reduceat(worst, mdp.first_choice[:-1])
-        new[new > most * (1 + ROUNDING)] = np.inf
-        if np.array_equal(new, value):
-            return new
-        value = new
-        report("sweeps of the least totals", n_sweeps + 1)
-    raise InvalidInput("the least total does not settle; give the feature in a coarser unit, or limit another one")
+    arriving = np.full(mdp.n_states, np.inf)
+    if mdp.transition.nnz == mdp.n_choices:
+        arriving = least_totals(mdp, cost, np.where(is_end, 0.0, np.inf))
+    if np.isfinite(arriving).all():
+        return arriving
+    endless = least_totals(mdp, cost, np.zeros(mdp.n_states), most * (1 + ROUNDING))
+    return np.where(np.isfinite(arriving), arriving, endless)
 
 
 def _refuse(mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: float) -> None:
@@ -236,20 +224,14 @@ def _explored(mdp: MDP, budgets: list[_Budget], max_states: int) -> _Pairs:
 
 def _offered(mdp: MDP, units: Indices, states: Indices, rests: Indices) -> tuple[Indices, Indices, Indices, Indices]:
     """The choices that pairs offer: the place of the pair, the choice, its transitions, and the rests after these."""
-    counts, rows = mdp.choices_per_state[states], mdp.transition
-    owner, choice = np.arange(len(states)).repeat(counts), _ranges(mdp.first_choice[states], counts)
-    n_moves = np.diff(rows.indptr)[choice]
-    entry = _ranges(rows.indptr[choice], n_moves)
-    after = rests[owner.repeat(n_moves)] - units[entry]
-    is_kept = np.logical_and.reduceat((after >= 0).all(axis=1), np.cumsum(n_moves) - n_moves)
-    is_made = is_kept.repeat(n_moves)
-    return owner[is_kept], choice[is_kept], entry[is_made], after[is_made]
-
-
-def _ranges(starts: Indices, counts: Indices) -> Indices:
-    """The concatenated ranges starts[i] .. starts[i] + counts[i]."""
-    ends = np.cumsum(counts)
-    return np.asarray(np.arange(counts.sum()) + (starts - ends + counts).repeat(counts))
+    rows = mdp.transition
+    offered = sparse.csr_array((mdp.state_of_choice, np.arange(mdp.n_choices), mdp.first_choice))[states]
+    owner, choice = choice_of_entry(offered), offered.indices
+    moves = sparse.csr_array((np.arange(rows.nnz), rows.indices, rows.indptr), rows.shape)[choice]
+    after = rests[owner[choice_of_entry(moves)]] - units[moves.data]
+    is_kept = np.logical_and.reduceat((after >= 0).all(axis=1), moves.indptr[:-1])
+    is_made = is_kept.repeat(np.diff(moves.indptr))
+    return owner[is_kept], choice[is_kept], moves.data[is_made], after[is_made]
 
 
 def _kept(mdp: MDP, is_end: Flags, pairs: _Pairs) -> _Pairs:

@@ -16,12 +16,15 @@ visited cells. It falls with the square of the cells where V is smooth.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
+from scipy.interpolate import NdBSpline
 
 from tutelage.arrays import ArrayLike, Indices, Matrix, SparseRows, Vector, floats, generator, whole_number
 from tutelage.chains.expectations import state_occupancy, successor_features
@@ -61,16 +64,15 @@ class World:
         """(2, d), the lowest and the highest coordinates."""
         return np.array([[axis[0], axis[-1]] for axis in self.axes]).T
 
-    def weights(self, x: Matrix) -> tuple[Indices, Matrix]:
-        """(n, 2^d) twice: the corners of the cell of each point, and their weights; a point outside is moved in."""
-        (low, high), last = self.box, np.array(self.sizes) - 1
-        place = (np.clip(x, low, high) - low) / (high - low) * last
-        cell = np.minimum(place.astype(np.int64), last - 1)
-        part, corners, shares = place - cell, [], []
-        for ups in itertools.product((0, 1), repeat=len(last)):
-            corners.append(np.ravel_multi_index(tuple((cell + ups).T), self.sizes))
-            shares.append(np.where(ups, part, 1 - part).prod(axis=1))
-        return np.stack(corners, axis=1), np.stack(shares, axis=1)
+    def weights(self, x: Matrix) -> SparseRows:
+        """(n, points), the weights of the corners of the cell of each true state; one outside the box is moved in."""
+        knots = tuple(np.concatenate([axis[:1], axis, axis[-1:]]) for axis in self.axes)
+        given = NdBSpline.design_matrix(np.clip(x, *self.box), knots, 1)
+        return sparse.csr_array((given.data, given.indices, given.indptr), (len(x), math.prod(self.sizes)))
+
+    def interpolated(self, x: Matrix, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(n, ...), the values at true states, of values (S, ...) that begin with those of the points."""
+        return np.asarray(self.weights(x) @ values[: math.prod(self.sizes)])
 
     def after(self, x: Vector, action: Hashable) -> list[Vector]:
         """The next state for each value of the noise."""
@@ -100,8 +102,7 @@ class Discretised(Domain):
     def policy_at(self, x: ArrayLike, policy: ArrayLike) -> Vector:
         """(A,), the probabilities of the actions at a true state: those at the corners of its cell, interpolated."""
         chances = np.asarray(policy, dtype=np.float64).reshape(self.mdp.n_states, -1)
-        corners, shares = self.world.weights(floats(x, "x", ndim=1)[None, :])
-        return np.asarray(shares[0] @ chances[corners[0]])
+        return np.asarray(self.world.interpolated(floats(x, "x", ndim=1)[None, :], chances)[0])
 
     def action_at(self, x: ArrayLike, policy: ArrayLike, *, rng: np.random.Generator) -> Any:
         """An action drawn at a true state, as the step function takes it."""
@@ -131,20 +132,16 @@ class Discretised(Domain):
         """|e(x)|; zero at an end."""
         if self.world.end_of(x):
             return 0.0
-        chances, expected = self.policy_at(x, policy), 0.0
+        world, shares, expected = self.world, [share for _, share in self.world.noise], 0.0
         discount = self.mdp.discount if isinstance(self.mdp.discount, float) else float(self.mdp.discount[0])
-        for action, chance in zip(self.world.actions, chances, strict=True):
-            after = self.world.after(x, action) if chance > 0 else []
-            counted = self.world.features(self.world.reward, x, action, after)
-            for (_, share), state, row in zip(self.world.noise[: len(after)], after, counted, strict=True):
-                earned = feature_matrix([row], (), "reward", str)[0][0] @ weights
-                later = 0.0 if self.world.end_of(state) else self._value_at(state, value)
-                expected += chance * share * (earned + discount * later)
-        return abs(float(expected) - self._value_at(x, value))
-
-    def _value_at(self, x: Vector, value: Vector) -> float:
-        corners, shares = self.world.weights(x[None, :])
-        return float(shares[0] @ value[corners[0]])
+        for action, chance in zip(world.actions, self.policy_at(x, policy), strict=True):
+            if chance > 0:
+                after = world.after(x, action)
+                earned, _ = feature_matrix(world.features(world.reward, x, action, after), (), "reward", str)
+                goes_on = np.array([not world.end_of(state) for state in after])
+                later = goes_on * world.interpolated(np.array(after), value)
+                expected += chance * float(shares @ (earned @ weights + discount * later))
+        return abs(expected - float(world.interpolated(x[None, :], value)[0]))
 
 
 def discretise(
@@ -201,15 +198,21 @@ def _model(
     found: dict[str, int] = {}
     of_point = _ends(world, points, found)
     moves, values = _walked(world, points, of_point, [function for function, _ in features.values()])
-    rows = _transition(world, of_point, moves, _ends(world, moves, found), len(found))
+    of_move = _ends(world, moves, found)
     for name in goals or ():
         if name not in found:
             raise InvalidInput(f"no state ends in the goal {name!r}; the ends are {', '.join(found) or 'none'}")
-    corners, weights = _spread(world, of_point, np.atleast_2d(start))
+    # The states are the points and then the ends, which lead to themselves. Each has so many moves:
+    each, of_state = len(world.actions) * len(world.noise), np.append(of_point, np.arange(len(found)))
+    is_end, lasts = np.repeat(of_state >= 0, each), np.repeat(np.arange(len(found)), each)
+    reached = _reached(world, np.pad(moves, ((0, len(lasts)), (0, 0))), np.append(of_move, lasts), of_state)
+    shares = np.array([share for _, share in world.noise])
+    mean = sparse.kron(sparse.eye_array(len(is_end) // len(shares)), shares[None, :], format="csr")
+    starts = np.atleast_2d(start)
     mdp = MDP.from_choices(
-        rows,
-        np.arange(0, rows.shape[0] + 1, len(world.actions)),
-        np.bincount(corners.ravel(), weights.ravel(), rows.shape[1]) / len(corners),
+        mean @ reached,
+        np.arange(0, mean.shape[0] + 1, len(world.actions)),
+        _reached(world, starts, np.full(len(starts), -1), of_state).mean(axis=0),
         discount,
         goals=[len(points) + found[name] for name in (found if goals is None else goals)],
         state_names=[*_point_names(world, names), *found],
@@ -217,14 +220,11 @@ def _model(
     )
     places = np.vstack([points, np.full((len(found), 2), np.nan)]) if len(world.axes) == 2 else None
     parts: dict[str, Any] = {}
-    shares, is_end = [share for _, share in world.noise], np.repeat(of_point >= 0, len(world.actions))
     for (kind, (_, told)), given in zip(features.items(), values, strict=True):
-        # Means over the noise, zero at the ends.
-        matrix, columns = feature_matrix(given, told, kind, lambda row: mdp.names.describe_choice(row // len(shares)))
-        means = np.tensordot(matrix.reshape(-1, len(shares), matrix.shape[1]), shares, axes=(1, 0))
-        means[is_end] = 0.0
-        last = np.zeros((mdp.n_choices - len(means), means.shape[1]))
-        parts |= {f"{kind}_features": np.vstack([means, last]), f"{kind}_names": columns}
+        known, columns = feature_matrix(given, told, kind, lambda row: mdp.names.describe_choice(row // len(shares)))
+        matrix = np.pad(known, ((0, len(lasts)), (0, 0)))
+        matrix[is_end] = 0.0
+        parts |= {f"{kind}_features": mean @ matrix, f"{kind}_names": columns}
     return Discretised(mdp, positions=places, world=world, **parts)
 
 
@@ -253,24 +253,17 @@ def _walked(
     return np.array(moves), features
 
 
-def _transition(world: World, of_point: Indices, moves: Matrix, target: Indices, n_ends: int) -> SparseRows:
-    """(C, S), the weights of the corners, or one for an end; an end leads to itself. target: the end of each move."""
-    n, width, n_actions = len(of_point), len(world.noise), len(world.actions)
-    columns, weights = _spread(world, of_point, moves)
-    is_end = target >= 0
-    columns[is_end], weights[is_end] = n + target[is_end, None], np.eye(1, weights.shape[1])
-    weights *= np.tile([share for _, share in world.noise], len(moves) // width)[:, None]
-    n_last = n_ends * n_actions
-    rows = np.append(np.repeat(np.arange(len(moves)) // width, columns.shape[1]), n * n_actions + np.arange(n_last))
-    columns = np.append(columns, n + np.arange(n_last) // n_actions)
-    shape = (n * n_actions + n_last, n + n_ends)
-    return sparse.csr_array((np.append(weights, np.ones(n_last)), (rows, columns)), shape=shape)
+def _reached(world: World, x: Matrix, of_x: Indices, of_state: Indices) -> SparseRows:
+    """(k, S), the weights of the corners of the cells of true states, or one for the end that a true state is.
 
-
-def _spread(world: World, of_point: Indices, x: Matrix) -> tuple[Indices, Matrix]:
-    """The corners of the cells of points and their weights; a corner that is an end stands for this end."""
-    corners, weights = world.weights(x)
-    return np.where(of_point[corners] >= 0, len(of_point) + of_point[corners], corners), weights
+    of_x, of_state: these ends, or -1. A corner that is an end stands for this end.
+    """
+    n_states, n_ends = len(of_state), int(of_state.max()) + 1
+    states = np.where(of_state >= 0, n_states - n_ends + of_state, np.arange(n_states))
+    stands = sparse.csr_array((np.ones(n_states), (np.arange(n_states), states)))
+    corners = sparse.diags_array(np.where(of_x >= 0, 0.0, 1.0)) @ world.weights(x)
+    ends = sparse.csr_array((of_x[:, None] == np.arange(n_ends)).astype(np.float64))
+    return sparse.csr_array(sparse.hstack([corners, ends]) @ stands)
 
 
 def _axes(low: ArrayLike, high: ArrayLike, shape: Sequence[int]) -> tuple[Vector, ...]:

@@ -8,15 +8,16 @@ import pickle
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import EnumMeta
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import SparseRows, whole_number
-from tutelage.environments.gymnasium import with_end
 from tutelage.model.inputs import by_name, choice_of_entry, feature_matrix, feature_names, takes_next_state
 from tutelage.model.mdp import MDP, Domain
+from tutelage.model.names import LAST_STATE
 from tutelage.outcomes import InvalidInput, InvalidModel, OnProgress, report, watched
 
 # The default of max_states.
@@ -86,8 +87,8 @@ def explore_gymnasium(
     reward_features, preference_features: functions of (before, action, after), the environment before and after the
         step, that return a number, a sequence or a dict by name. Without them the one reward feature is the reward.
 
-    Steps that terminate lead to one more state, the last, which is absorbing with zero features. A limit on the number
-    of steps is ignored. max_states, time_limit, progress: as of `explore`.
+    Steps that terminate lead to one more state, "end", which is absorbing with zero features. A limit on the number of
+    steps is ignored. max_states, time_limit, progress: as of `explore`.
 
     The states are found by stepping copies. So `step` must be deterministic, and copies of all attributes independent
     of the environment. A step that draws from `np_random` is noticed and refused. So are two states of one key, where
@@ -98,26 +99,28 @@ def explore_gymnasium(
     measures = {"reward": reward_features, "preference": preference_features}
     copies = _Copies(key, names, {kind: measure for kind, measure in measures.items() if measure})
     first = copies.key_of(env.unwrapped)
-    copies.waiting[first] = _copied(env.unwrapped)
+    copies.held[first] = _copied(env.unwrapped)
     with watched(time_limit, progress):
-        found = _found({first: 1.0}, copies.offered, copies.outcomes, max_states, tuple(names), END)
+        found = _found({first: 1.0}, copies.offered, copies.outcomes, max_states, tuple(names))
         copies.check(env.unwrapped)
-    found.states[-1] = with_end(found.states[:-1])[-1]
-    functions: dict[str, tuple[Any, Sequence[str]]] = {}
-    for kind, given in (("reward", reward_names), ("preference", preference_names)):
-        if kind == "reward" or measures[kind]:
-            known = {step: outcome[kind] for step, outcome in copies.known.items()}
-            functions[kind] = (lambda *step, known=known: known[step], given or (() if measures[kind] else (kind,)))
+    called: Sequence[str] = reward_names or (() if reward_features else ("reward",))
+    functions = {"reward": (partial(copies.counted, "reward"), called)}
+    if preference_features:
+        functions["preference"] = (partial(copies.counted, "preference"), preference_names)
     return _domain(found, {first: 1.0}, discount, functions)
 
 
 class _Found(NamedTuple):
-    """states: in the order in which they were found. offered: their choices. is_absorbing: of each. rows: (C, S)."""
+    """states: in the order in which they were found. rows, first_choice: as of an MDP. names: of all choices.
+
+    steps: the state and the action of each choice; None for those of absorbing states.
+    """
 
     states: list[Any]
-    offered: list[tuple[Hashable, ...]]
-    is_absorbing: list[bool]
     rows: SparseRows
+    first_choice: list[int]
+    names: list[Hashable]
+    steps: list[tuple[Any, Hashable] | None]
 
 
 def _found(
@@ -126,14 +129,12 @@ def _found(
     outcomes: Callable[[Any, Any], Any],
     max_states: int,
     at_end: tuple[Hashable, ...] = ("stay",),
-    last: Any = None,
 ) -> _Found:
-    """Explore every state. at_end: the choices of absorbing states. last: one of them that follows all others."""
-    limit = whole_number(max_states, "max_states", least=1)
-    states, number = list(start), {} if last is None else {last: -1}
-    number |= {state: i for i, state in enumerate(states)}
-    offered, is_absorbing, ends = [], [], [0]
-    columns, probabilities = list[int](), list[float]()
+    """Explore every state. at_end: the choices of absorbing states."""
+    limit, states = whole_number(max_states, "max_states", least=1), list(start)
+    number = {state: i for i, state in enumerate(states)}
+    first_choice, names, steps = [0], list[Hashable](), list[tuple[Any, Hashable] | None]()
+    ends, columns, probabilities = [0], list[int](), list[float]()
 
     def add_row(state: Any, action: Hashable, listed: Any) -> None:
         try:
@@ -153,9 +154,10 @@ def _found(
         if isinstance(listed, str) or not isinstance(listed, Iterable):
             raise InvalidModel(f"state {state!r}: actions must be a list, got {listed!r}")
         given = tuple(listed)
-        is_absorbing.append(not given)
-        offered.append(given or at_end)
-        for action in offered[-1]:
+        names += given or at_end
+        steps += [(state, action) for action in given] or [None] * len(at_end)
+        first_choice.append(len(names))
+        for action in given or at_end:
             add_row(state, action, outcomes(state, action) if given else [(1.0, state)])
         n_waiting = len(states) - n_explored
         if len(states) > limit:
@@ -163,13 +165,8 @@ def _found(
             raise InvalidModel(f"{told}; raise max_states, or bound the states")
         if n_explored % 1_000 == 0 or not n_waiting:
             report("states explored", n_explored, n_waiting)
-    if last is not None:
-        states, offered, is_absorbing = [*states, last], [*offered, at_end], [*is_absorbing, True]
-        for action in at_end:
-            add_row(last, action, [(1.0, last)])
-        columns = [len(states) - 1 if column < 0 else column for column in columns]
-    rows = sparse.csr_array((probabilities, columns, ends), (len(ends) - 1, len(states)))
-    return _Found(states, offered, is_absorbing, rows)
+    rows = sparse.csr_array((probabilities, columns, ends), (len(names), len(states)))
+    return _Found(states, rows, first_choice, names, steps)
 
 
 def _domain(
@@ -180,29 +177,23 @@ def _domain(
     duration: Callable[[Any, Any], float] | None = None,
 ) -> Domain:
     """The domain, named by the states and the actions. functions: of the features of each kind, with names."""
-    # The state and the action of each choice; None for those of absorbing states.
-    steps = [
-        None if is_end else (state, action)
-        for state, listed, is_end in zip(found.states, found.offered, found.is_absorbing, strict=True)
-        for action in listed
-    ]
-    if not any(steps):
+    if not any(found.steps):
         raise InvalidModel("no state has an action, so there are no features; give the start an action")
     mdp = MDP.from_choices(
         found.rows,
-        np.cumsum([0, *map(len, found.offered)]),
+        found.first_choice,
         # The first states were found first.
         np.append(list(start.values()), np.zeros(len(found.states) - len(start))),
         discount,
         # A stay takes one unit of time.
-        duration=None if duration is None else [1.0 if step is None else duration(*step) for step in steps],
+        duration=None if duration is None else [1.0 if step is None else duration(*step) for step in found.steps],
         state_names=found.states,
-        choice_names=[action for listed in found.offered for action in listed],
+        choice_names=found.names,
     )
     parts: dict[str, Any] = {}
     for kind, (function, names) in functions.items():
         if function is not None:
-            parts |= _features(mdp, steps, function, names, kind)
+            parts |= _features(mdp, found.steps, function, names, kind)
     return Domain(mdp, **parts)
 
 
@@ -235,10 +226,6 @@ def check_hashable(state: Any, what: str) -> Any:
     return state
 
 
-# The key after a step that terminates.
-END = object()
-
-
 def _copied(env: Any) -> Any:
     """A copy with equal attributes; that of `copy.deepcopy` would start anew where an environment is an EzPickle."""
     made = object.__new__(type(env))
@@ -248,36 +235,39 @@ def _copied(env: Any) -> Any:
 
 @dataclass(slots=True)
 class _Copies:
-    """Copies of an environment in the states that wait to be explored, by key, and the outcomes known so far.
+    """Copies of an environment in the states that wait to be explored, and the outcomes known so far.
 
     actions: their numbers by name. known: by key and name of the action, the next key and the features of the step.
-    seen: the keys found so far. before: the copy in the state that is explored.
+    held: the copy in each state by its key, None once it is explored. before: the copy in the state that is explored.
     """
 
     key: Callable[[Any], Hashable]
     actions: dict[Hashable, int]
     measures: dict[str, StepFeatures]
     known: dict[tuple[Any, Hashable], dict[str, Any]] = field(default_factory=dict)
-    waiting: dict[Any, Any] = field(default_factory=dict)
-    seen: set[Any] = field(default_factory=lambda: {END})
+    held: dict[Any, Any] = field(default_factory=dict)
     before: Any = None
 
     def offered(self, key: Any) -> tuple[Hashable, ...]:
-        """The actions of a state, which is explored from now on."""
-        self.before = self.waiting.pop(key)
-        self.seen.add(key)
-        return tuple(self.actions)
+        """The actions of a state, which is explored from now on; none of the end."""
+        self.before, self.held[key] = self.held[key], None
+        return () if key == LAST_STATE else tuple(self.actions)
 
     def outcomes(self, key: Any, action: Hashable) -> list[tuple[float, Any]]:
         """The next state of an action."""
-        outcome, after = self._step(self.before, action)
-        self.known[key, action] = outcome
-        if outcome["next"] not in self.seen:
-            self.waiting.setdefault(outcome["next"], after)
-        return [(1.0, outcome["next"])]
+        self.known[key, action], after = self._step(self.before, action)
+        self.held.setdefault(self.known[key, action]["next"], after)
+        return [(1.0, self.known[key, action]["next"])]
+
+    def counted(self, kind: str, key: Any, action: Hashable) -> Any:
+        """The features of a step."""
+        return self.known[key, action][kind]
 
     def key_of(self, env: Any) -> Any:
-        return check_hashable(self.key(env), "the key")
+        key = check_hashable(self.key(env), "the key")
+        if key == LAST_STATE:
+            raise InvalidModel(f"the key {key!r} is that of the end of an episode; give another one")
+        return key
 
     def _step(self, before: Any, action: Hashable) -> tuple[dict[str, Any], Any]:
         """The outcome of an action in a copy of the environment, and the copy."""
@@ -288,7 +278,7 @@ class _Copies:
             told = f"{type(before).__name__} draws random numbers in a step ({_place(self.key_of(before), action)})"
             raise InvalidModel(f"{told}, so copies do not show its probabilities; give them to tutelage.explore")
         outcome = {kind: measure(before, number, after) for kind, measure in self.measures.items()}
-        outcome["next"] = END if is_end else self.key_of(after)
+        outcome["next"] = LAST_STATE if is_end else self.key_of(after)
         if "reward" not in outcome:
             outcome["reward"] = float(reward)
         return outcome, after
@@ -302,9 +292,10 @@ class _Copies:
                 key = self.key_of(at)
                 known, (again, at) = self.known[key, action], self._step(at, action)
                 if not all(np.array_equal(known[part], again[part]) for part in known):
-                    told = f"action {action!r} leads one to {_told(known)} and the other to {_told(again)}"
+                    one, other = (f"{part['next']!r} with the features {part['reward']!r}" for part in (known, again))
+                    told = f"action {action!r} leads one to {one} and the other to {other}"
                     raise InvalidModel(f"two states have the key {key!r}: {told}; let the key tell them apart")
-                if again["next"] is END:
+                if again["next"] == LAST_STATE:
                     break
 
 
@@ -327,8 +318,3 @@ def _named_actions(env: Any, given: Sequence[int] | None) -> dict[Hashable, int]
 def _random_state(env: Any) -> bytes:
     random = getattr(env, "np_random", None)
     return pickle.dumps(random.bit_generator.state) if isinstance(random, np.random.Generator) else b""
-
-
-def _told(outcome: dict[str, Any]) -> str:
-    where = "the end" if outcome["next"] is END else f"{outcome['next']!r}"
-    return f"{where} with the features {outcome['reward']!r}"

@@ -7,17 +7,17 @@ the graph only and does not import networkx.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
 from numbers import Real
-from operator import methodcaller
 from typing import Any, NamedTuple, Required, TypedDict, Unpack, overload
 
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Matrix
+from tutelage.arrays import Matrix, Vector
 from tutelage.environments.roads import merged_ways
+from tutelage.model.inputs import checked_discount
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import AT_GOAL, suggestion
 from tutelage.outcomes import InvalidModel
@@ -37,21 +37,27 @@ class _Choice(NamedTuple):
     is_goal: bool = False
 
     @property
+    def is_dead_end(self) -> bool:
+        """Whether this is a stay that is not at a goal."""
+        return self.attributes is None and not self.is_goal
+
+    @property
     def edge(self) -> str:
         """The edge, for messages."""
         return f"edge {self.node!r} -> {self.next_node!r}" + ("" if self.key is None else f" (key {self.key!r})")
 
     def number(self, name: str) -> float:
-        """A numeric attribute of the edge."""
-        assert self.attributes is not None
+        """A numeric attribute of the edge; a stay has none."""
+        if self.attributes is None:
+            return 0.0
         if name not in self.attributes:
             near = suggestion(name, list(self.attributes)) if self.attributes else "it has none"
             raise InvalidModel(f"{self.edge} has no attribute {name!r}; add it, or leave it out; {near}")
         return finite_number(self.attributes[name], f"{name!r} of {self.edge}")
 
-    def classes(self, attribute: str) -> tuple[Hashable, ...]:
+    def classes(self, attribute: str | None) -> tuple[Hashable, ...]:
         """The classes of an edge; OSMnx gives a list where an edge has several."""
-        value = (self.attributes or {}).get(attribute)
+        value = (self.attributes or {}).get(attribute or "")
         if value is None:
             return ()
         return tuple(value) if isinstance(value, list | tuple | set | frozenset) else (value,)
@@ -114,13 +120,13 @@ def from_graph(
     """
 
     def journey(begin: Any, ends: Collection[Hashable]) -> Domain:
-        choices = list(_choices(graph, ends))
-        names: dict[str, Any] = {"state_names": list(graph.nodes), "choice_names": _choice_names(choices, choice_names)}
-        rewards = _features(choices, reward_attributes, "reward", measure, duration, len(ends) > 0 and discount < 1)
-        preferences = _features(choices, preference_attributes, "preference", measure, duration)
-        mdp = _mdp(graph, choices, begin, discount, duration)
-        domain = Domain(mdp, **rewards, **preferences, **names, positions=_coordinates(graph.nodes))
-        return merged_ways(domain) if merge else domain
+        edges, starts, rate = list(_choices(graph, ends)), _starts(graph, begin), float(checked_discount(discount, 1))
+        ways = merged_ways([edge[:2] for edge in edges], {*starts, *ends} if merge else graph.nodes)
+        streets = _Streets(edges, ways, _times(edges, rate, duration), rate, duration, measure)
+        rewards = streets.features(reward_attributes, "reward", counts_arrival=len(ends) > 0 and rate < 1)
+        preferences = streets.features(preference_attributes, "preference")
+        mdp = streets.mdp(starts, choice_names)
+        return Domain(mdp, **rewards, **preferences, positions=_coordinates(graph.nodes, mdp.names.states or ()))
 
     if not isinstance(goals, Mapping):
         return journey(start, goals)
@@ -157,28 +163,129 @@ def _choices(graph: Any, goals: Collection[Hashable]) -> Iterator[_Choice]:
         yield from edges or (_Choice(node, node, is_goal=node in ends),)
 
 
-def _mdp(graph: Any, choices: Sequence[_Choice], start: Any, discount: float, duration: str | None) -> MDP:
-    """The MDP in which each choice leads to its next node with probability one; a stay takes one unit of time."""
-    number = {node: state for state, node in enumerate(graph.nodes)}
-    dead = [choice.node for choice in choices if choice.attributes is None and not choice.is_goal]
+def _starts(graph: Any, given: Any) -> dict[Hashable, float]:
+    """The probability of each node where a journey may start."""
+    pairs = list(given.items()) if isinstance(given, Mapping) else [(given, 1.0)]
+    for node, _ in pairs:
+        _check_node(graph.nodes, node, "start")
+    return {node: finite_number(probability, f"the probability of start {node!r}") for node, probability in pairs}
+
+
+def _times(edges: Sequence[_Choice], discount: float, duration: str | None) -> Vector:
+    """(n,), the time that each edge takes; a stay takes one unit."""
+    dead = [edge.node for edge in edges if edge.is_dead_end]
     if discount == 1 and dead:
         told = f"node {dead[0]!r} has no edge and is no goal: with discount 1 a journey would end there for nothing"
         raise InvalidModel(f"{told}; make it a goal, leave it out, or give a discount below 1")
-    # A stay takes one unit of time.
-    times = [1.0 if duration is None or choice.attributes is None else choice.number(duration) for choice in choices]
-    for time, choice in zip(times, choices, strict=True):
+    times = [1.0 if duration is None or edge.attributes is None else edge.number(duration) for edge in edges]
+    for time, edge in zip(times, edges, strict=True):
         if not time > 0:
-            raise InvalidModel(f"{duration!r} of {choice.edge} is {time}; a duration must be positive")
-    initial = np.zeros(len(number))
-    for node, probability in start.items() if isinstance(start, Mapping) else [(start, 1.0)]:
-        _check_node(number, node, "start")
-        initial[number[node]] = finite_number(probability, f"the probability of start {node!r}")
-    entries = (np.ones(len(choices)), [number[choice.next_node] for choice in choices], np.arange(len(choices) + 1))
-    transition = sparse.csr_array(entries, shape=(len(choices), len(number)))
-    first_choice = np.cumsum([0, *np.bincount([number[choice.node] for choice in choices])])
-    ends = [number[choice.node] for choice in choices if choice.is_goal]
-    taken = None if duration is None else times
-    return MDP.from_choices(transition, first_choice, initial, discount, duration=taken, goals=ends)
+            raise InvalidModel(f"{duration!r} of {edge.edge} is {time}; a duration must be positive")
+    return np.array(times)
+
+
+class _Streets(NamedTuple):
+    """The edges of a graph, and the choices that take them: for each the numbers of its edges, in order.
+
+    times: (n,), of each edge. discount: that of one unit of time. duration, measure: as of `from_graph`.
+    """
+
+    edges: Sequence[_Choice]
+    ways: Sequence[Sequence[int]]
+    times: Vector
+    discount: float
+    duration: str | None
+    measure: str | None
+
+    def mdp(self, starts: Mapping[Hashable, float], attribute: str | None) -> MDP:
+        """The MDP in which each choice leads to its last node with probability one. attribute: names the choices."""
+        edges, ways, begins = self.edges, self.ways, [self.edges[way[0]] for way in self.ways]
+        number = {node: state for state, node in enumerate(dict.fromkeys(edge.node for edge in begins))}
+        entries = (np.ones(len(ways)), [number[edges[way[-1]].next_node] for way in ways], np.arange(len(ways) + 1))
+        taken = np.array([self.times[way].sum() for way in ways])
+        return MDP.from_choices(
+            sparse.csr_array(entries, shape=(len(ways), len(number))),
+            np.cumsum([0, *Counter(edge.node for edge in begins).values()]),
+            [starts.get(node, 0.0) for node in number],
+            self.discount**taken if self.duration is None else self.discount,
+            duration=None if self.duration is None else taken,
+            goals=[number[edge.node] for edge in begins if edge.is_goal],
+            state_names=list(number),
+            choice_names=self.names(attribute),
+        )
+
+    def features(self, given: Attributes, kind: str, *, counts_arrival: bool = False) -> dict[str, Any]:
+        """The features of the choices, with their names; to count arrival, one more that is 1 for each stay at a goal.
+
+        A stay has none, but for the time that one at a dead end takes: to end there would cost less than any journey.
+        """
+        columns = [
+            (name, np.add(column, [edge.is_dead_end for edge in self.edges]) if name == self.duration else column)
+            for name, column in self._columns(given, f"{kind}_attributes")
+        ]
+        if counts_arrival:
+            columns.append((AT_GOAL, [edge.is_goal for edge in self.edges]))
+        values = np.array([column for _, column in columns], dtype=np.float64).reshape(-1, len(self.edges)).T
+        # The discount of each edge, from the beginning of its choice.
+        before = [time for way in self.ways for time in accumulate(self.times[way[:-1]], initial=0.0)]
+        discounts = (self.discount ** np.array(before), np.concatenate(self.ways), np.cumsum([0, *map(len, self.ways)]))
+        summed = sparse.csr_array(discounts, shape=(len(self.ways), len(self.edges))) @ values
+        return {f"{kind}_features": summed, f"{kind}_names": [name for name, _ in columns]}
+
+    def _columns(self, given: Attributes, argument: str) -> Iterator[tuple[str, list[float]]]:
+        """The features that are asked for: a numeric attribute of the edges, or a measure of those of some classes.
+
+        A class that no edge has is refused, because it would be a misspelling.
+        """
+        if isinstance(given, str):
+            raise InvalidModel(f"{argument} must be a list of names, got the one string {given!r}")
+        for attribute, listed in given.items() if isinstance(given, Mapping) else ((name, None) for name in given):
+            if listed is None:
+                yield attribute, [edge.number(attribute) for edge in self.edges]
+                continue
+            groups = listed
+            if isinstance(listed, Iterable) and not isinstance(listed, str | Mapping):
+                groups = {f"{attribute} {kind}": [kind] for kind in listed}
+            if not isinstance(groups, Mapping) or any(isinstance(group, str) for group in groups.values()):
+                needed = "must be a list of classes, or must give lists of classes by name"
+                raise InvalidModel(f"{argument}[{attribute!r}] {needed}; got {listed!r}")
+            classes = [edge.classes(attribute) for edge in self.edges]
+            known = set(chain.from_iterable(classes))
+            for kind in (kind for group in groups.values() for kind in group if kind not in known):
+                near = suggestion(kind, sorted(known, key=str))
+                absent = f"{attribute!r} {kind!r}; {near}" if known else f"the attribute {attribute!r}; leave it out"
+                raise InvalidModel(f"no edge has {absent}")
+            for name, group in groups.items():
+                is_held = [not set(group).isdisjoint(held) for held in classes]
+                yield (
+                    name,
+                    [self._measured(edge) if held else 0.0 for edge, held in zip(self.edges, is_held, strict=True)],
+                )
+
+    def _measured(self, edge: _Choice) -> float:
+        return 1.0 if self.measure is None else edge.number(self.measure)
+
+    def names(self, attribute: str | None) -> list[Hashable]:
+        """The names of the choices: an attribute, and the next node where there is none or several are alike.
+
+        The next node stands with the key of the edge, or with the first node on the way, where another choice leads
+        to it.
+        """
+        begins = [self.edges[way[0]] for way in self.ways]
+        ends = [(self.edges[way[0]].node, self.edges[way[-1]].next_node) for way in self.ways]
+        texts = [(edge.node, " / ".join(map(str, edge.classes(attribute)))) for edge in begins]
+        n_parallel, n_alike = Counter(ends), Counter(texts)
+        names: list[Hashable] = []
+        for edge, way, end, text in zip(begins, self.ways, ends, texts, strict=True):
+            via = edge.key if len(way) == 1 else (edge.next_node, edge.key) if edge.key else edge.next_node
+            plain = end[1] if n_parallel[end] == 1 else (end[1], via)
+            if edge.attributes is None:
+                names.append("stay")
+            elif text[1]:
+                names.append(text[1] if n_alike[text] == 1 else f"{text[1]} to {plain}")
+            else:
+                names.append(plain)
+        return names
 
 
 def _check_node(nodes: Collection[Any], node: Any, role: str) -> None:
@@ -202,92 +309,14 @@ def finite_number(value: Any, name: str) -> float:
     return number
 
 
-def _choice_names(choices: Sequence[_Choice], attribute: str | None) -> list[Hashable]:
-    """An attribute of each edge as the name of its choice, and the next node where there is none or several are alike.
-
-    The next node stands with the key of the edge where another edge leads to the same node.
-    """
-    n_parallel = Counter(choice[:2] for choice in choices)
-    texts = ["" if attribute is None else " / ".join(map(str, choice.classes(attribute))) for choice in choices]
-    n_alike = Counter((choice.node, text) for choice, text in zip(choices, texts, strict=True))
-    names: list[Hashable] = []
-    for choice, text in zip(choices, texts, strict=True):
-        plain = choice.next_node if n_parallel[choice[:2]] == 1 else (choice.next_node, choice.key)
-        if choice.attributes is None:
-            names.append("stay")
-        elif text:
-            names.append(text if n_alike[choice.node, text] == 1 else f"{text} to {plain}")
-        else:
-            names.append(plain)
-    return names
-
-
-def _coordinates(nodes: Mapping[Hashable, Mapping[str, Any]]) -> Matrix | None:
+def _coordinates(nodes: Mapping[Hashable, Mapping[str, Any]], states: Sequence[Hashable]) -> Matrix | None:
     """(S, 2), the attributes `x` and `y`, or `pos`, of each node; NaN where a node has none; None if all have none."""
-    positions = np.full((len(nodes), 2), np.nan)
-    for row, attributes in enumerate(nodes.values()):
-        given = attributes.get("pos", (attributes.get("x"), attributes.get("y")))
+    positions = np.full((len(states), 2), np.nan)
+    for row, node in enumerate(states):
+        given = nodes[node].get("pos", (nodes[node].get("x"), nodes[node].get("y")))
         try:
             positions[row] = [float(part) for part in given]
         except (TypeError, ValueError):
             continue
     positions[~np.isfinite(positions).all(axis=1)] = np.nan
     return None if np.isnan(positions).all() else positions
-
-
-def _columns(
-    given: Attributes, argument: str, choices: Sequence[_Choice], measure: str | None
-) -> list[tuple[str, Callable[[_Choice], float]]]:
-    """The features that are asked for, as functions of an edge: a numeric attribute, or the edges of some classes.
-
-    A class that no edge has is refused, because it would be a misspelling.
-    """
-    if isinstance(given, str):
-        raise InvalidModel(f"{argument} must be a list of names, got the one string {given!r}")
-
-    def counted(attribute: str, group: frozenset[Hashable], choice: _Choice) -> float:
-        if group.isdisjoint(choice.classes(attribute)):
-            return 0.0
-        return 1.0 if measure is None else choice.number(measure)
-
-    columns: list[tuple[str, Callable[[_Choice], float]]] = []
-    for attribute, listed in given.items() if isinstance(given, Mapping) else ((name, None) for name in given):
-        if listed is None:
-            columns.append((attribute, methodcaller("number", attribute)))
-            continue
-        groups = listed
-        if isinstance(listed, Iterable) and not isinstance(listed, str | Mapping):
-            groups = {f"{attribute} {kind}": [kind] for kind in listed}
-        if not isinstance(groups, Mapping) or any(isinstance(group, str) for group in groups.values()):
-            needed = "must be a list of classes, or must give lists of classes by name"
-            raise InvalidModel(f"{argument}[{attribute!r}] {needed}; got {listed!r}")
-        known = {kind for choice in choices for kind in choice.classes(attribute)}
-        for kind in (kind for group in groups.values() for kind in group if kind not in known):
-            near = suggestion(kind, sorted(known, key=str))
-            absent = f"{attribute!r} {kind!r}; {near}" if known else f"the attribute {attribute!r}; leave it out"
-            raise InvalidModel(f"no edge has {absent}")
-        columns += [(name, partial(counted, attribute, frozenset(group))) for name, group in groups.items()]
-    return columns
-
-
-def _features(
-    choices: Sequence[_Choice],
-    given: Attributes,
-    kind: str,
-    measure: str | None,
-    duration: str | None,
-    counts_arrival: bool = False,
-) -> dict[str, Any]:
-    """The features of the edges, with their names; to count arrival, one more that is 1 for each stay at a goal.
-
-    A stay has none, but for the time that one at a dead end takes: to end there would cost less than any journey.
-    """
-    columns = _columns(given, f"{kind}_attributes", choices, measure)
-    names, values = [name for name, _ in columns] + [AT_GOAL] * counts_arrival, np.zeros((len(choices), len(columns)))
-    for row, choice in enumerate(choices):
-        for column, (name, value) in enumerate(columns):
-            is_edge = choice.attributes is not None
-            values[row, column] = value(choice) if is_edge else name == duration and not choice.is_goal
-    if counts_arrival:
-        values = np.column_stack([values, [choice.is_goal for choice in choices]])
-    return {f"{kind}_features": values, f"{kind}_names": names}

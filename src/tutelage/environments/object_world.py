@@ -149,7 +149,7 @@ class ObjectWorld(Readable):
     def to_json(self) -> str:
         """The world as a JSON text, one line per field, that `from_json` reads."""
         names = [name for name in REQUIRED + OPTIONAL if name not in ORIGIN or self.generator != "hand"]
-        lines = (f"  {json.dumps(name)}: {json.dumps(getattr(self, name), default=dict)}" for name in names)
+        lines = (f"  {json.dumps(name)}: {json.dumps(getattr(self, name))}" for name in names)
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
@@ -251,4 +251,4 @@ def _cells(given: Any, kinds: tuple[str, ...], size: int, thing: str) -> Cells:
             if cell in holder:
                 raise InvalidModel(f"cell {cell} holds both a {holder[cell]} and a {kind}; it can hold one {thing}")
             holder[cell] = kind
-    return Cells({kind: [cell for cell, held in holder.items() if held == kind] for kind in kinds})
+    return Cells({kind: tuple(cell for cell, held in holder.items() if held == kind) for kind in kinds})

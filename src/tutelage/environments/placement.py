@@ -8,8 +8,8 @@ cells, as in Figure 1 ("within a 3x3 neighborhood, i.e., 1-cell distance"). So t
 within 0 implies within 1 implies within 2.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,28 +30,19 @@ NAMED = {f"{colour} within {k} cell{'' if k == 1 else 's'}": (colour, k) for col
 PREFERENCES = {"L1": 0, "L2": 2, "L3": 4, "L4": 5, "L5": 6}
 
 
-class Cells(Mapping[str, tuple[int, ...]]):
-    """The cells of each type or colour: an immutable mapping that can be hashed and pickled."""
+class Cells(dict[str, tuple[int, ...]]):
+    """The cells of each type or colour: a dict that cannot be changed, and so can be hashed."""
 
-    __slots__ = ("_pairs",)
+    def _refuse(self, *args: Any, **options: Any) -> NoReturn:
+        raise TypeError("the cells of a world cannot be changed; make another world")
 
-    def __init__(self, cells: Mapping[str, Sequence[int]]) -> None:
-        self._pairs = tuple((kind, tuple(places)) for kind, places in cells.items())
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
 
-    def __getitem__(self, kind: str) -> tuple[int, ...]:
-        return dict(self._pairs)[kind]
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
 
-    def __iter__(self) -> Iterator[str]:
-        return (kind for kind, _ in self._pairs)
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._pairs))
-
-    def __repr__(self) -> str:
-        return repr(dict(self._pairs))
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cells, (dict(self),)
 
 
 class Placement(NamedTuple):
@@ -79,7 +70,7 @@ def published_placement(size: int, seed: int) -> Placement:
     objects = {kind: tuple(sorted(cells)) for kind, cells in drawn.items()}
     beside = [(objects["star"][0], 1), (objects["plus"][0], 2), (objects["plus"][1], 1)]
     green, *yellow = _draw_beside(source, beside, size, {*kept_free.tolist(), *sum(objects.values(), ())})
-    return Placement(start, Cells(objects), Cells({"green": (green, objects["star"][1]), "yellow": yellow}))
+    return Placement(start, Cells(objects), Cells(green=(green, objects["star"][1]), yellow=tuple(yellow)))
 
 
 def text_placement(size: int, seed: int) -> Placement:
@@ -93,7 +84,7 @@ def text_placement(size: int, seed: int) -> Placement:
     beside = [(drawn["star"][1], 1), (drawn["plus"][0], 1), (drawn["plus"][1], 2)]
     green, *yellow = _draw_beside(source, beside, size, {start, *sum(drawn.values(), ())})
     objects = {kind: tuple(sorted(cells)) for kind, cells in drawn.items()}
-    return Placement(start, Cells(objects), Cells({"green": (drawn["star"][0], green), "yellow": yellow}))
+    return Placement(start, Cells(objects), Cells(green=(drawn["star"][0], green), yellow=tuple(yellow)))
 
 
 def _draw_objects(source: Source, cells: NDArray[np.int64], outside: str) -> dict[str, tuple[int, ...]]:

@@ -1,31 +1,30 @@
-"""Road maps from files, and road maps without bends.
+"""Road maps from files, road maps without bends, and where the states of a domain lie.
 
 A graph is read from GraphML, GML, or CSV with one edge per line, which needs networkx.
 
 A soft learner wanders along short edges for their entropy: at a bend of a street it may turn back, and each bend is
 one more place to do so. Where a traveller from any neighbour has only one way on, but for turning back, there is
-nothing to decide. For choices c_1, c_2, ... one after the other, the merged choice has
+nothing to decide, so edges e_1, e_2, ... one after the other may be one choice, with
 
-    features  phi(c_1) + discount(c_1) phi(c_2) + ...        discount  discount(c_1) discount(c_2) ...
+    features  phi(e_1) + discount(e_1) phi(e_2) + ...        discount  discount(e_1) discount(e_2) ...
 
-so the expectations of every policy that does not turn back at a merged junction stay exactly the same.
+The expectations of every policy that does not turn back at a merged junction stay exactly the same.
 """
 
 import ast
 import csv
 import io
 import re
-from collections.abc import Hashable
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from tutelage.arrays import Indices, Matrix
 from tutelage.data.files import AnyPath, open_regular
-from tutelage.model.mdp import MDP, Domain, per_choice
-from tutelage.model.names import Labels
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel, MissingExtra
 
 # The names of cells by row and column: those of grids, and pairs of numbers.
@@ -126,70 +125,26 @@ def ways(domain: Domain, choices: Indices, at: Matrix) -> tuple[Indices, Indices
     return pairs[is_way], choices[rows.row[is_way]], np.flatnonzero(is_way)
 
 
-def merged_ways(domain: Domain) -> Domain:
-    """The domain, in which each choice leads to one state, without the states that have one way through.
+def merged_ways(edges: Sequence[tuple[Hashable, Hashable]], kept: Collection[Hashable]) -> list[list[int]]:
+    """The edges between the nodes that do not have one way through, each as the numbers of the edges that it takes.
 
-    Starts and goals stay. A choice keeps its name; one that was named by the next state has the name of the new one.
+    edges: (node, next node). kept: nodes that stay, such as starts and goals.
     """
-    mdp = domain.mdp
-    after, owner = mdp.transition.indices.astype(np.int64), mdp.state_of_choice
-    onward = _onward(mdp, after, owner)
-    is_kept = ~np.isin(np.arange(mdp.n_states), [state for _, state in onward])
-    choices = np.flatnonzero(is_kept[owner])
-    features = np.hstack([per_choice(mdp, part) for part in (domain.reward_features, domain.preference_features)])
-    discount = np.broadcast_to(np.asarray(mdp.discount, dtype=np.float64), mdp.n_choices)
-    time = np.zeros(mdp.n_choices) if mdp.duration is None else mdp.duration
-    summed, factor, taken = (part[choices].copy() for part in (features, discount, time))
-    last = choices.copy()
-    for place, first in enumerate(choices.tolist()):
-        before, choice = int(owner[first]), first
-        while not is_kept[after[choice]]:
-            before, choice = int(after[choice]), onward[before, int(after[choice])]
-            summed[place] += factor[place] * features[choice]
-            factor[place] *= discount[choice]
-            taken[place] += time[choice]
-        last[place] = choice
-    number = np.cumsum(is_kept) - 1
-    n, columns = int(is_kept.sum()), number[after[last]]
-    rows = sparse.csr_array((np.ones(len(choices)), columns, np.arange(len(choices) + 1)), shape=(len(choices), n))
-    first_choice = np.searchsorted(number[owner[choices]], np.arange(n + 1))
-    kept = np.flatnonzero(is_kept)
-    labels = Labels.of(
-        first_choice, [domain.state_name(int(state)) for state in kept], _names(domain, choices, after, after[last])
-    )
-    duration = None if mdp.duration is None else taken
-    merged = MDP(rows, first_choice, mdp.initial[kept], factor, labels, duration=duration, goals=number[mdp.goals])
-    reward, preference = np.split(summed, [domain.n_reward], axis=1)
-    at = None if domain.positions is None else domain.positions[kept]
-    return Domain(merged, reward, preference, domain.reward_names, domain.preference_names, positions=at)
-
-
-def _onward(mdp: MDP, after: Indices, owner: Indices) -> dict[tuple[int, int], int]:
-    """(state before, state) -> the one choice on, for every state that has one way through."""
-    outgoing: list[list[int]] = [[] for _ in range(mdp.n_states)]
-    incoming: list[set[int]] = [set() for _ in range(mdp.n_states)]
-    for choice, (state, following) in enumerate(zip(owner.tolist(), after.tolist(), strict=True)):
-        outgoing[state].append(choice)
-        incoming[following].add(state)
-    ends = set(np.flatnonzero(mdp.initial).tolist()) | set(mdp.goals.tolist())
-    onward: dict[tuple[int, int], int] = {}
-    for state, choices in enumerate(outgoing):
-        ways = {before: [c for c in choices if after[c] != before] for before in incoming[state]}
-        if state not in ends and state not in incoming[state] and ways and all(len(on) == 1 for on in ways.values()):
-            onward |= {(before, state): on[0] for before, on in ways.items()}
-    return onward
-
-
-def _names(domain: Domain, choices: Indices, after: Indices, reached: Indices) -> list[Hashable]:
-    """The names of the merged choices, different within a state."""
-    names: list[Hashable] = []
-    seen: set[tuple[int, Hashable]] = set()
-    for choice, state in zip(choices.tolist(), reached.tolist(), strict=True):
-        name, owner = domain.choice_name(choice), int(domain.mdp.state_of_choice[choice])
-        if name == domain.state_name(int(after[choice])):
-            name = domain.state_name(state)
-        if (owner, name) in seen:
-            name = (name, domain.state_name(int(after[choice])))
-        seen.add((owner, name))
-        names.append(name)
-    return names
+    leaving, incoming = defaultdict[Hashable, list[int]](list), defaultdict[Hashable, set[Hashable]](set)
+    for number, (node, after) in enumerate(edges):
+        leaving[node].append(number)
+        incoming[after].add(node)
+    onward: dict[tuple[Hashable, Hashable], int] = {}
+    for node, neighbours in incoming.items():
+        on = {before: [number for number in leaving[node] if edges[number][1] != before] for before in neighbours}
+        if node not in kept and node not in neighbours and all(len(left) == 1 for left in on.values()):
+            onward |= {(before, node): left[0] for before, left in on.items()}
+    passed = {node for _, node in onward}
+    ways = [[number] for number, (node, _) in enumerate(edges) if node not in passed]
+    for way in ways:
+        while (node := edges[way[-1]][1]) in passed:
+            if node in (edges[number][0] for number in way):
+                # A ring without a way out: whoever enters it stays on it.
+                return merged_ways(edges, {*kept, node})
+            way.append(onward[edges[way[-1]][0], node])
+    return ways
