@@ -45,23 +45,6 @@ def test_expected_counts_solve_their_linear_system(name):
     assert_allclose(again.ahead, column.ahead, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_policy_with_several_choices_has_the_occupancy_of_its_policy(name):
-    """Two routes to one expectation: expected counts from the start, and visits times features."""
-    domain = family_domain(name, size_of(name))
-    improver, mdp = Improver(domain), domain.mdp
-    weight = np.random.default_rng(1).random(mdp.n_choices) * (np.random.default_rng(2).random(mdp.n_choices) < 0.5)
-    weight[some_choice(domain)] += 1e-3
-    policy = weight / np.repeat(np.add.reduceat(weight, mdp.first_choice[:-1]), mdp.choices_per_state)
-    column = improver.evaluate_policy(policy)
-    again = expectation(domain, policy).both
-    assert_allclose(column.counts, again, rtol=1e-8)
-    one = improver.evaluate(some_choice(domain), None)
-    mixed = improver.occupancy([column, one], np.array([[0.4], [0.6]]))
-    features = np.repeat(improver.features, mdp.choices_per_state, axis=0)
-    assert_allclose(mixed @ features, 0.4 * again + 0.6 * one.counts, rtol=1e-8)
-
-
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("garnet", "dense")])
 def test_every_group_of_starts_may_have_a_mixture_of_its_own(name):
     """The parts of a policy sum to its expectation, and the occupancy of a mixture by group has its expectation."""
@@ -93,15 +76,16 @@ def test_policy_iteration_ends_at_the_optimum_with_a_bound_on_it(name):
 
 
 def test_a_bound_of_a_policy_iteration_that_stops_early_still_holds():
-    """Certificates are tested on poor answers: any improvement is enough here."""
+    """Certificates are tested on poor answers: a policy that earns three quarters of the bound is enough here."""
     domain = family_domain("maintenance", N_STATES)
     price = np.array([1.0, 0.5, 0.2, -0.3, 0.0, -0.1, -0.2])
     improver = Improver(domain)
     first = improver.evaluate(some_choice(domain), None)
-    found = improver.price_out(price, [first], -np.inf)
+    found = improver.price_out(price, [first], share=0.25)
     best = domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ price).value
     earned = [column.counts @ price for column in (first, *found.columns)]
-    assert len(found.columns) == 1 and earned[0] < earned[1] < best <= found.best
+    assert not found.is_exact and 0.75 * found.best <= earned[-1] < best <= found.best
+    assert earned == sorted(earned)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -127,6 +111,6 @@ def test_the_projection_agrees_where_the_start_is_spread(name):
 
 
 def test_only_the_latest_columns_keep_their_counts_when_memory_is_short():
-    some = tuple(Column(np.zeros(10, int), np.zeros(2), 10, np.zeros((10, 2))) for _ in range(5))
+    some = tuple(Column(np.zeros(10, int), np.zeros(2), np.zeros((10, 2))) for _ in range(5))
     assert [column.ahead is not None for column in with_stored(some, 60)] == [False, False, True, True, True]
     assert with_stored(()) == ()

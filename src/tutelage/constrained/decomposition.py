@@ -6,8 +6,8 @@ optimises over mixtures of the policies found so far, and its dual variables giv
 objective over all policies, so every round has a certified gap. The mixture is optimal if no policy has a higher value
 at these prices.
 
-Prices between those of the master problem and those of the best bound so far (in-out separation) come first, where the
-gap does not fall fast without them. The prices of the master problem decide whether any policy is missing.
+Prices between those of the master problem and those of the best bound so far (in-out separation) come first, where all
+starts have one mixture. The prices of the master problem decide whether any policy is missing.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from scipy import sparse
 
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
-from tutelage.constrained.columns import Column, Planner
+from tutelage.constrained.columns import Column, Planner, with_stored
 from tutelage.constrained.groups import best_shares
 from tutelage.constrained.objectives import Hull, LowerBounds, Mixture, Objective
 from tutelage.constrained.problem import HalfSpaces
@@ -30,13 +30,11 @@ MAX_ROUNDS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The numbers that decide how a decomposition proceeds; the first four are shares, the last three relative gaps.
+    """The numbers that decide how a decomposition proceeds; the first two are shares, the others relative gaps.
 
     inward: of the prices of the best bound, in prices between these and those of the master problem. close: of the gap,
-    for a pricing step to end where its bound is this close to what its best policy earns. enough: of the way from what
-    is known to what would improve the bound; a policy that earns so much ends the pricing step. Each of these three
-    saves rounds or policy iterations (2 to 4 times on models with random rows). fast: of the last gap; where every
-    group of starts has a mixture and the gap falls to this share, the prices of the master problem are enough.
+    for a pricing step to end where its bound is this close to what its best policy earns. Both save rounds or policy
+    iterations (2 to 4 times on models with random rows).
 
     rounded: below this, a round without progress shows that rounding allows no more. nearly_rounded: the same where the
     columns differ so little that no quadratic program is solved. acceptable: below this, a gap that no policy can close
@@ -44,9 +42,7 @@ class Pace:
     """
 
     inward: float = 0.7
-    close: float = 0.1
-    enough: float = 0.5
-    fast: float = 0.5
+    close: float = 0.2
     rounded: float = 1e-12
     nearly_rounded: float = 1e-10
     acceptable: float = 1e-7
@@ -131,7 +127,6 @@ class _Rounds:
     value: of the mixture. bound: on the value of any policy. master: the mixture that the last master problem found.
     centre: (k,), the dual variables of the best bound; None before the first. own: the bound of the dual variables of
     the last master problem; None while it is not known. scale: what the objective can reach.
-    last_gap: when the last round had solved its master problem.
     """
 
     pricer: Planner
@@ -142,7 +137,6 @@ class _Rounds:
     bound: float = -np.inf
     centre: Vector | None = None
     own: float | None = None
-    last_gap: float = np.inf
     n_rounds: int = 0
     scale: float = field(init=False)
     dual: LowerBounds = field(init=False)
@@ -202,31 +196,25 @@ class _Rounds:
 
     def trials(self) -> Iterator[Vector]:
         """Dual variables to try in this round, in order."""
-        is_fast = self.is_by_group and (self.pricer.is_quick or self.gap <= PACE.fast * self.last_gap)
-        self.last_gap = self.gap
-        if self.pricer.is_stored and self.centre is not None and not is_fast:
+        # With a mixture for every group of starts the gap falls fast without them.
+        if self.pricer.is_stored and self.centre is not None and not self.is_by_group:
             yield (1 - PACE.inward) * self.master.dual + PACE.inward * self.centre
         yield self.master.dual
 
     def price_out(self, u: Vector, *, is_exact: bool = False) -> tuple[Column, ...]:
         """Policies at price(u) that are not known, found as far as it serves the bound; they become columns."""
         price, offset = self.dual.price(u), self.dual.offset(u)
-        known = float((matrix(self.columns) @ price).max())
-        is_first = self.bound == -np.inf
-        # Without any bound one better policy is enough.
-        enough = -np.inf if is_first else known + PACE.enough * max(offset - self.bound - known, 0.0)
-        enough, close = np.inf if is_exact else enough, 0.0 if is_first or is_exact else PACE.close
-        priced = self.pricer.price_out(price, self.columns, enough, offset - self.value, close)
+        priced = self.pricer.price_out(price, self.columns, offset - self.value, 0.0 if is_exact else PACE.close)
         new, best = self._unknown(priced.columns), priced.best
         if u is self.master.dual and not new and not priced.is_exact:
             # At the prices of the master problem none may be missed.
-            exact = self.pricer.price_out(price, self.columns, enough)
+            exact = self.pricer.price_out(price, self.columns)
             new, best = self._unknown(exact.columns), min(best, exact.best)
         if offset - best > self.bound:
             self.bound, self.centre = offset - best, u
         if u is self.master.dual:
             self.own = offset - best
-        self.columns = self.pricer.kept((*self.columns, *new))
+        self.columns = with_stored((*self.columns, *new))
         return new
 
     def _unknown(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
