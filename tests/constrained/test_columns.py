@@ -38,7 +38,7 @@ def test_expected_counts_solve_their_linear_system(name):
     system = (sparse.eye_array(domain.mdp.n_states) - discounted_rows(domain.mdp, choice)).tocsc()
     assert_allclose(column.ahead, spsolve(system, improver.features), rtol=1e-9, atol=1e-9)
     assert_allclose(column.counts, domain.mdp.initial @ column.ahead, rtol=1e-12)
-    visits = np.asarray(improver.occupancy([column], np.ones((1, 1)))[choice])
+    visits = np.asarray(improver.occupancy([column], np.ones((len(column.parts), 1)).T)[choice])
     assert_allclose(visits, spsolve(system.T.tocsc(), domain.mdp.initial), rtol=1e-9, atol=1e-12)
     # From the counts of another policy, the same result.
     again = improver.evaluate(choice, improver.evaluate(some_choice(domain, 1), None))
@@ -111,6 +111,6 @@ def test_the_projection_agrees_where_the_start_is_spread(name):
 
 
 def test_only_the_latest_columns_keep_their_counts_when_memory_is_short():
-    some = tuple(Column(np.zeros(10, int), np.zeros(2), np.zeros((10, 2))) for _ in range(5))
+    some = tuple(Column(np.zeros(10, int), np.zeros((1, 2)), np.zeros((10, 2))) for _ in range(5))
     assert [column.ahead is not None for column in with_stored(some, 60)] == [False, False, True, True, True]
     assert with_stored(()) == ()

@@ -84,7 +84,7 @@ def test_the_nearest_shares_are_those_of_the_library(is_tied):
         target = rng.choice([0.1, 1.0, 30.0]) * rng.normal(size=rng.integers(1, d + 1))
         objective = NearestSquared(target)
         dual = objective.lower_bounds(limits)
-        found = best_shares(dual, parts, np.abs(rng.normal(size=len(dual.linear))))
+        found = best_shares(dual, parts, np.abs(rng.normal(size=len(dual.right))))
         n_possible += len(limits) == 0 or by_library(parts, LeastViolation(), limits).fun < 1e-9
         if found is None:
             continue
@@ -129,7 +129,7 @@ def test_limits_that_no_mixture_keeps_have_no_shares(target):
         reached = (parts @ normals.T).min(axis=0).sum(axis=0)
         limits = half_spaces(normals, reached - np.array([0.02, -0.5, -0.5, -0.5]))
         dual = NearestSquared(np.array([target])).lower_bounds(limits)
-        n_refused += best_shares(dual, parts, np.abs(rng.normal(size=len(dual.linear)))) is None
+        n_refused += best_shares(dual, parts, np.abs(rng.normal(size=len(dual.right)))) is None
     assert n_refused == 60
 
 

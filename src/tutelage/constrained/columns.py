@@ -41,18 +41,20 @@ SPREAD = 0.25
 ROUGH = 0.5
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Column:
-    """A policy, one choice per state (S,), and its feature expectation (d,).
+    """A policy, one choice per state (S,), and its feature expectation in parts (K, d), one for each group of starts.
 
-    ahead: (S, d), its expected counts from each state, where they are stored.
-    parts: (K, d), the parts of the expectation from each group of starts, where there are several groups.
+    counts: (d,), the sum of the parts. ahead: (S, d), its expected counts from each state, where they are stored.
     """
 
     choice: Indices
-    counts: Vector
+    parts: Matrix
     ahead: Matrix | None = None
-    parts: Matrix | None = None
+
+    @cached_property
+    def counts(self) -> Vector:
+        return np.asarray(self.parts.sum(axis=0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +111,7 @@ class Planner:
         visited = np.flatnonzero(visits)
         here = visited if len(self.features) == mdp.n_states else plan.choice[visited]
         counts = visits[visited] @ self.features[here]
-        return Priced((Column(plan.choice, counts),), best, is_exact=True)
+        return Priced((Column(plan.choice, counts[None]),), best, is_exact=True)
 
     def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
         """(C,), the occupancy of a mixture. weights: (n, K), of each column for each group of starts."""
@@ -192,13 +194,13 @@ class Improver(Planner):
         here = self.features if len(self.features) == mdp.n_states else self.features[choice]
         start = None if near is None else near.ahead
         ahead = choice_resolvent(mdp, choice).values(here, start)
-        parts = None if self.groups is None else self.groups.sums(ahead)
-        counts = np.einsum("s,sd->d", self.domain.mdp.initial, ahead) if parts is None else parts.sum(axis=0)
-        return Column(choice, counts, ahead, parts)
+        if self.groups is None:
+            return Column(choice, np.einsum("s,sd->d", mdp.initial, ahead)[None], ahead)
+        return Column(choice, self.groups.sums(ahead), ahead)
 
     def visits(self, column: Column, shares: Vector) -> Vector:
         mdp = self.domain.mdp
-        starts = mdp.initial * (shares[0] if self.groups is None or len(shares) == 1 else shares[self.groups.of_state])
+        starts = mdp.initial * (shares[0] if self.groups is None else shares[self.groups.of_state])
         return choice_resolvent(mdp, column.choice).visits(starts)
 
 

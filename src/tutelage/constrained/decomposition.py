@@ -54,7 +54,7 @@ PACE = Pace()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decomposed:
-    """Columns with their weights (n, K) for each group of starts, or (n, 1) where all starts have one mixture.
+    """Columns with their weights (n, K) for each group of starts.
 
     dual: (k,), the dual variables whose bound was certified.
     """
@@ -66,8 +66,6 @@ class Decomposed:
     @property
     def counts(self) -> Vector:
         """(d,), the feature expectation of the mixture."""
-        if self.weights.shape[1] == 1:
-            return np.asarray(self.weights[:, 0] @ matrix(self.columns))
         return np.asarray(np.einsum("nk,nkd->d", self.weights, parts(self.columns)))
 
 
@@ -140,14 +138,17 @@ class _Rounds:
     n_rounds: int = 0
     scale: float = field(init=False)
     dual: LowerBounds = field(init=False)
-    is_by_group: bool = field(init=False)
     master: Mixture = field(init=False)
 
     def __post_init__(self) -> None:
         self.dual = self.objective.lower_bounds(self.limits)
         self.scale = self.dual.scale(matrix(self.columns))
-        self.is_by_group = self.dual.can_share and all(column.parts is not None for column in self.columns)
-        self.master = Mixture(np.zeros(0), np.zeros(len(self.dual.linear)))
+        self.master = Mixture(np.zeros(0), np.zeros(len(self.dual.right)))
+
+    @property
+    def is_by_group(self) -> bool:
+        """Whether every group of starts has a mixture of its own."""
+        return len(self.columns[0].parts) > 1
 
     @property
     def gap(self) -> float:
@@ -183,7 +184,7 @@ class _Rounds:
 
     def _by_library(self) -> Solution[Mixture]:
         """A mixture for every group of starts, or one for all starts."""
-        known = parts(self.columns) if self.is_by_group else matrix(self.columns)[:, None]
+        known = parts(self.columns)
         n, n_groups, d = known.shape
         sums = np.ones((1, n))
         if n_groups > 1:
@@ -231,7 +232,7 @@ class _Rounds:
             dual = np.zeros_like(dual)
         if self.centre is not None and self.bound - bound > self.gap + PACE.rounded * (self.scale + abs(self.value)):
             dual, bound = self.centre, self.bound
-        found = Decomposed(self.columns[:n], self.master.weights.reshape(n, -1), dual)
+        found = Decomposed(self.columns[:n], self.master.weights, dual)
         return Solution(found, self.value, bound, self.value - bound, ended, self.n_rounds)
 
     def last(self) -> Solution[Decomposed]:

@@ -226,7 +226,7 @@ class PriceFace:
 
         In units in which the reward and what a point leaves of each limit are of order one.
         """
-        left = self.dual.linear + points @ self.dual.turn
+        left = self.dual.right - points @ self.dual.rows.T
         room = -(points @ self.dual.base) - self.least + self.tolerance
         size, m = or_one(np.abs(left).max(axis=0)), len(self.unit)
         within, bound = np.vstack([left / size, np.eye(m)]), np.append(room / self.scale, np.full(m, ENDLESS))

@@ -119,7 +119,7 @@ def _sharpened(found: ConstrainedOptimum, domain: Domain, target: Vector, limits
 def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-8) -> ConstrainedOptimum:
     """The policy with the least total excess over the limits; its value is that total."""
     _check(domain, limits, accuracy, "auto")
-    scaled = Scaled.each(domain, limits).with_common_rows(limits)
+    scaled = Scaled.each(domain, limits).with_common_rows()
     problem = Problem(scaled, LEAST, float(scaled.row.max(initial=1.0)))
     return problem.decomposed(*problem.opened(), accuracy)
 
@@ -129,7 +129,7 @@ def strictest_policy(
 ) -> ConstrainedOptimum:
     """The policy with the largest reward among those with the least total excess over the limits."""
     _check(domain, limits, accuracy, "auto")
-    scaled = Scaled.each(domain, limits).with_common_rows(limits)
+    scaled = Scaled.each(domain, limits).with_common_rows()
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
     # The second stage has one mixture for all starts, and goes on from that of the first.
     pricer, columns = opened(scaled.domain, LEAST.opening(scaled.limits), has_groups=False)
@@ -245,10 +245,7 @@ class Problem:
     def _infeasible(self, pricer: Planner, columns: tuple[Column, ...]) -> InfeasibleConstraints:
         """The error that names the limits which no policy keeps together, in the caller's units."""
         scaled, limits = self.scaled, self.scaled.limits
-        given = HalfSpaces(
-            scaled.row[:, None] * limits.normals / scaled.feature, scaled.row * limits.offsets, limits.names
-        )
-        common = scaled.with_common_rows(given)
+        common = scaled.with_common_rows()
         least = decompose(pricer, LEAST, common.limits, columns, tolerance=0.1 * FEASIBLE)
         excess = common.row * common.limits.excess(least.answer.counts)
         alone = [-Planner(self.scaled.domain).price_out(-normal).best for normal in limits.normals]

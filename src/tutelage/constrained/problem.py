@@ -172,11 +172,12 @@ class Scaled:
         inner = domain.with_matrices(domain.reward_features / reward, domain.preference_features / preference)
         return cls(inner, HalfSpaces(normals, offsets, limits.names), unit, row)
 
-    def with_common_rows(self, limits: HalfSpaces) -> Self:
+    def with_common_rows(self) -> Self:
         """The same with one unit for all limits, whose excesses are then summed."""
-        row = np.full(len(limits), self.row.max(initial=0.0) or 1.0)
-        normals = limits.normals * self.feature / row[:, None]
-        return replace(self, limits=HalfSpaces(normals, limits.offsets / row, limits.names), row=row)
+        largest = self.row.max(initial=0.0) or 1.0
+        share, limits = self.row / largest, self.limits
+        common = HalfSpaces(share[:, None] * limits.normals, share * limits.offsets, limits.names)
+        return replace(self, limits=common, row=np.full(len(limits), largest))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

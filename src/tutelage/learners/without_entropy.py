@@ -117,7 +117,7 @@ def cheapest(
     To rounding, or after max_rounds policies.
     """
     limits, d_r = tangents.half_spaces(), domain.n_reward
-    scaled = Scaled.matching(domain, limits).with_common_rows(limits)
+    scaled = Scaled.matching(domain, limits).with_common_rows()
     unit, preference = np.concatenate([scaled.feature[:d_r], scaled.row]), tangents.constraints.preference
     reward, row = float(unit[0]), float(scaled.row.max(initial=0.0)) or 1.0
     costs = np.array([mismatch.penalty * (reward**2 if mismatch.squared else reward), preference.penalty * row])
