@@ -10,7 +10,7 @@ from benchmarks.families import FAMILIES, family_domain, family_problem
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation
 from tutelage.chains.resolvent import discounted_rows
-from tutelage.constrained.columns import Column, Improver, Planner, with_stored
+from tutelage.constrained.columns import Improver, Planner
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.model.policy import policy_from_occupancy
 
@@ -108,9 +108,3 @@ def test_the_projection_agrees_where_the_start_is_spread(name):
         nearest_policy(asked.domain, target, asked.limits, route=route) for route in ("decomposition", "direct")
     )
     assert_allclose(found.expectation.reward, direct.expectation.reward, atol=1e-6 * np.abs(target).max())
-
-
-def test_only_the_latest_columns_keep_their_counts_when_memory_is_short():
-    some = tuple(Column(np.zeros(10, int), np.zeros((1, 2)), np.zeros((10, 2))) for _ in range(5))
-    assert [column.ahead is not None for column in with_stored(some, 60)] == [False, False, True, True, True]
-    assert with_stored(()) == ()

@@ -11,7 +11,7 @@ column. The resolvent of the chain gives F; where it takes iterations, these sta
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ import numpy as np
 from tutelage import outcomes
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
 from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, bellman_operators, plan_hard
+from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.resolvent import (
     any_choice,
@@ -33,8 +34,6 @@ from tutelage.constrained.groups import StartGroups, start_groups
 from tutelage.constrained.problem import sizes
 from tutelage.model.mdp import Domain, per_choice
 
-# The most memory for expected counts, in numbers; at least two policies are kept.
-MOST_STORED = 2**26
 # The share of the states that a policy visits, or starts in, above which policies are stored.
 SPREAD = 0.25
 # The share of its value that the first stored policy may miss of the optimum.
@@ -89,10 +88,7 @@ class Planner:
     @cached_property
     def features(self) -> Matrix:
         """(S, d), or (C, d) where either kind of features is on choices."""
-        both = (self.domain.reward_features, self.domain.preference_features)
-        if len(both[0]) != len(both[1]):
-            both = (per_choice(self.domain.mdp, both[0]), per_choice(self.domain.mdp, both[1]))
-        return np.hstack(both)
+        return combined_features(self.domain)
 
     def price_out(
         self, price: Vector, columns: Sequence[Column] = (), known: float = 0.0, share: float = 0.0
@@ -202,14 +198,6 @@ class Improver(Planner):
         mdp = self.domain.mdp
         starts = mdp.initial * (shares[0] if self.groups is None else shares[self.groups.of_state])
         return choice_resolvent(mdp, column.choice).visits(starts)
-
-
-def with_stored(columns: tuple[Column, ...], most: int = MOST_STORED) -> tuple[Column, ...]:
-    """The columns. Only the last ones keep their expected counts: at most this many numbers, but two columns."""
-    stored = [k for k, column in enumerate(columns) if column.ahead is not None]
-    size = max((column.ahead.size for column in columns if column.ahead is not None), default=1)
-    dropped = set(stored[: max(len(stored) - max(most // size, 2), 0)])
-    return tuple(replace(column, ahead=None) if k in dropped else column for k, column in enumerate(columns))
 
 
 def opened(domain: Domain, price: Vector, *, has_groups: bool) -> tuple[Planner, tuple[Column, ...]]:

@@ -19,13 +19,15 @@ from scipy import sparse
 
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
-from tutelage.constrained.columns import Column, Planner, with_stored
+from tutelage.constrained.columns import Column, Planner
 from tutelage.constrained.groups import best_shares
 from tutelage.constrained.objectives import Hull, LowerBounds, Mixture, Objective
 from tutelage.constrained.problem import HalfSpaces
 from tutelage.outcomes import Ended, NotConverged, Solution
 
 MAX_ROUNDS = 1_000
+# The policies whose expected counts are stored.
+MOST_STORED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,9 @@ class _Rounds:
             self.bound, self.centre = offset - best, u
         if u is self.master.dual:
             self.own = offset - best
-        self.columns = with_stored((*self.columns, *new))
+        # Only the last columns keep their expected counts, which may be many numbers.
+        old, last = self.columns[:-MOST_STORED], self.columns[-MOST_STORED:]
+        self.columns = (*(replace(column, ahead=None) for column in old), *last, *new)
         return new
 
     def _unknown(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:

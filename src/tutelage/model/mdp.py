@@ -16,7 +16,6 @@ left and no visit counts, so that all equations have `continuing`, the transitio
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, Self, cast
 
 import numpy as np
@@ -202,7 +201,7 @@ class MDP(Readable):
     def steps(self) -> float:
         """A finite number of steps, for units and bounds: the horizon, or, where some policy goes on for ever, the
         steps of a walk that takes all choices alike. Bounds then hold for policies that end as soon as this walk."""
-        return self.horizon if self.horizon < np.inf else _walk_steps(self)
+        return self.horizon if self.horizon < np.inf else policy.walk_steps(self)
 
     @property
     def contraction(self) -> float:
@@ -355,11 +354,6 @@ def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     if len(values) == first[-1]:
         return values
     return values.repeat(first[1:] - first[:-1], axis=0)
-
-
-@lru_cache(maxsize=64)
-def _walk_steps(mdp: MDP) -> float:
-    return policy.walk_steps(mdp, times_discount(mdp.continuing, mdp.discount))
 
 
 def absorbing_states(mdp: MDP) -> NDArray[np.bool_]:

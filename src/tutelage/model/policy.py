@@ -11,6 +11,7 @@ policy pi, so |V* - V| <= max |B V - V| * horizon, and every other bound has the
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -176,10 +177,11 @@ def longest_steps(mdp: "MDP", moves: SparseRows, accuracy: float = 1e-9) -> floa
     return float(steps.max()) / (1 - excess) if excess < 0.5 else np.inf
 
 
-def walk_steps(mdp: "MDP", moves: SparseRows) -> float:
-    """The expected steps of the uniform policy from the state where it takes the longest. moves: K."""
-    n = mdp.n_states
-    weights = np.repeat(uniform_policy(mdp), np.diff(moves.indptr)) * moves.data
+@lru_cache(maxsize=64)
+def walk_steps(mdp: "MDP") -> float:
+    """The expected steps of the uniform policy from the state where it takes the longest."""
+    moves, n = mdp.continuing, mdp.n_states
+    weights = np.repeat(uniform_policy(mdp) * mdp.discount, np.diff(moves.indptr)) * moves.data
     chain = sparse.csr_array((weights, moves.indices, moves.indptr[mdp.first_choice]), (n, n), copy=True)
     chain.sum_duplicates()
     return float(totals(chain).max())
