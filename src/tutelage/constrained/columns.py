@@ -13,7 +13,7 @@ column. The resolvent of the chain gives F; where it takes iterations, these sta
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -56,16 +56,11 @@ class Column:
         return np.asarray(self.parts.sum(axis=0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Priced:
-    """The columns found at some price, and a certified upper bound on the value of any policy there.
-
-    is_exact: whether the last one is the best policy at the price.
-    """
+class Priced(NamedTuple):
+    """The columns found at some price, and a certified upper bound on the value of any policy there."""
 
     columns: tuple[Column, ...]
     best: float
-    is_exact: bool
 
 
 @dataclass(eq=False)
@@ -107,7 +102,7 @@ class Planner:
         visited = np.flatnonzero(visits)
         here = visited if len(self.features) == mdp.n_states else plan.choice[visited]
         counts = visits[visited] @ self.features[here]
-        return Priced((Column(plan.choice, counts[None]),), best, is_exact=True)
+        return Priced((Column(plan.choice, counts[None]),), best)
 
     def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
         """(C,), the occupancy of a mixture. weights: (n, K), of each column for each group of starts."""
@@ -154,19 +149,18 @@ class Improver(Planner):
             backed, moved = operators.hard_backup(value, column.choice, rounding * float(np.abs(value).max()))
             error = (float(np.abs(backed - value).max()) + 4 * EPSILON * float(np.abs(value).max())) * mdp.steps
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
-            if np.array_equal(moved, column.choice):
-                return Priced(tuple(better), best, is_exact=True)
-            if best - earned <= share * max(best - known, 0.0):
-                return Priced(tuple(better), best, is_exact=False)
+            if np.array_equal(moved, column.choice) or best - earned <= share * max(best - known, 0.0):
+                break
             outcomes.report("policy iterations", len(better) + 1, error)
             next_column = self.evaluate(moved, column)
             if float(next_column.counts @ price) <= earned:
                 # Policies improve strictly, so this one differs by rounding only.
-                return Priced(tuple(better), best, is_exact=True)
+                break
             column, value = next_column, np.asarray(next_column.ahead) @ price
             better.append(column)
             if error <= solved:
-                return Priced(tuple(better), best, is_exact=True)
+                break
+        return Priced(tuple(better), best)
 
     @cached_property
     def groups(self) -> StartGroups | None:

@@ -209,7 +209,7 @@ class _Rounds:
         price, offset = self.dual.price(u), self.dual.offset(u)
         priced = self.pricer.price_out(price, self.columns, offset - self.value, 0.0 if is_exact else PACE.close)
         new, best = self._unknown(priced.columns), priced.best
-        if u is self.master.dual and not new and not priced.is_exact:
+        if u is self.master.dual and not new and not is_exact and self.pricer.is_stored:
             # At the prices of the master problem none may be missed.
             exact = self.pricer.price_out(price, self.columns)
             new, best = self._unknown(exact.columns), min(best, exact.best)
