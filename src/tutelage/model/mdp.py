@@ -82,9 +82,9 @@ class MDP(Readable):
         arrays.set_fields(self, transition=transition, first_choice=first_choice, initial=initial, discount=discount)
         duration = None if self.duration is None else checked_duration(self.duration, n_choices)
         arrays.set_fields(self, duration=duration, goals=inputs.checked_goals(self.goals, n_states))
-        self._set_ends(labels)
+        self._set_ends()
 
-    def _set_ends(self, labels: Labels) -> None:
+    def _set_ends(self) -> None:
         rows, largest = self.transition, float(np.max(self.discount))
         if largest < 1:
             arrays.set_fields(self, ends=np.zeros(0, dtype=np.int64), continuing=rows, horizon=1 / (1 - largest))
@@ -95,7 +95,7 @@ class MDP(Readable):
         data = np.where(is_end[rows.indices], 0.0, rows.data)
         continuing = sparse.csr_array((data, rows.indices, rows.indptr), rows.shape)
         arrays.set_fields(self, ends=arrays.freeze(np.flatnonzero(is_end)), continuing=continuing)
-        policy.check_ends(self, labels.describe_state)
+        policy.check_ends(self)
         arrays.set_fields(self, horizon=policy.longest_steps(self, times_discount(continuing, self.discount)))
 
     @classmethod

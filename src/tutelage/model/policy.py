@@ -10,7 +10,6 @@ ends. For the Bellman operators B, hard and soft, and any value V, V* - V = (I -
 policy pi, so |V* - V| <= max |B V - V| * horizon, and every other bound has the horizon in the same way.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -93,14 +92,14 @@ def check_policy(mdp: "MDP", policy: ArrayLike) -> Vector:
     return arrays.freeze(values / arrays.divisors(totals, mdp.choices_per_state).repeat(mdp.choices_per_state))
 
 
-def check_ends(mdp: "MDP", describe: Callable[[int], str]) -> None:
+def check_ends(mdp: "MDP") -> None:
     """Refuse an MDP with a state from which neither an end nor a discounted choice can be reached."""
     may_end = np.logical_or.reduceat(_leaves(mdp), mdp.first_choice[:-1])
     lost = np.flatnonzero(_next_states(mdp, np.ones(mdp.n_choices, np.bool_), may_end) < 0)
     if len(lost):
-        others = f" (nor from {len(lost) - 1} others)" if len(lost) > 1 else ""
+        place, others = mdp.names.describe_state(int(lost[0])), f" (nor from {len(lost) - 1} others)" * (len(lost) > 1)
         raise InvalidModel(
-            f"with discount 1 an episode must be able to end, but from {describe(int(lost[0]))} no end can be "
+            f"with discount 1 an episode must be able to end, but from {place} no end can be "
             f"reached{others}; an end is an absorbing state; add one, or give a discount below 1"
         )
 
