@@ -132,7 +132,7 @@ def test_a_decomposition_that_cannot_go_on_says_what_its_gap_is(monkeypatch):
 
     def promising(*arguments):
         priced = honest(*arguments)
-        return replace(priced, best=priced.best + 0.01)
+        return priced._replace(best=priced.best + 0.01)
 
     domain, _ = problem(1)
     monkeypatch.setattr(Planner, "price_out", promising)

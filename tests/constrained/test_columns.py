@@ -10,7 +10,7 @@ from benchmarks.families import FAMILIES, family_domain, family_problem
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation
 from tutelage.chains.resolvent import discounted_rows
-from tutelage.constrained.columns import Column, Improver, Planner, with_stored
+from tutelage.constrained.columns import Improver, Planner
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.model.policy import policy_from_occupancy
 
@@ -38,28 +38,11 @@ def test_expected_counts_solve_their_linear_system(name):
     system = (sparse.eye_array(domain.mdp.n_states) - discounted_rows(domain.mdp, choice)).tocsc()
     assert_allclose(column.ahead, spsolve(system, improver.features), rtol=1e-9, atol=1e-9)
     assert_allclose(column.counts, domain.mdp.initial @ column.ahead, rtol=1e-12)
-    visits = np.asarray(improver.occupancy([column], np.ones((1, 1)))[choice])
+    visits = np.asarray(improver.occupancy([column], np.ones((len(column.parts), 1)).T)[choice])
     assert_allclose(visits, spsolve(system.T.tocsc(), domain.mdp.initial), rtol=1e-9, atol=1e-12)
     # From the counts of another policy, the same result.
     again = improver.evaluate(choice, improver.evaluate(some_choice(domain, 1), None))
     assert_allclose(again.ahead, column.ahead, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_policy_with_several_choices_has_the_occupancy_of_its_policy(name):
-    """Two routes to one expectation: expected counts from the start, and visits times features."""
-    domain = family_domain(name, size_of(name))
-    improver, mdp = Improver(domain), domain.mdp
-    weight = np.random.default_rng(1).random(mdp.n_choices) * (np.random.default_rng(2).random(mdp.n_choices) < 0.5)
-    weight[some_choice(domain)] += 1e-3
-    policy = weight / np.repeat(np.add.reduceat(weight, mdp.first_choice[:-1]), mdp.choices_per_state)
-    column = improver.evaluate_policy(policy)
-    again = expectation(domain, policy).both
-    assert_allclose(column.counts, again, rtol=1e-8)
-    one = improver.evaluate(some_choice(domain), None)
-    mixed = improver.occupancy([column, one], np.array([[0.4], [0.6]]))
-    features = np.repeat(improver.features, mdp.choices_per_state, axis=0)
-    assert_allclose(mixed @ features, 0.4 * again + 0.6 * one.counts, rtol=1e-8)
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("garnet", "dense")])
@@ -87,21 +70,22 @@ def test_policy_iteration_ends_at_the_optimum_with_a_bound_on_it(name):
     found = improver.price_out(price, [first])
     best = domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ price, accuracy=1e-10).value
     assert found.columns[-1].counts @ price == pytest.approx(best, rel=1e-9)
-    assert best - 1e-9 <= found.best <= best * (1 + 1e-6) and found.is_exact
+    assert best - 1e-9 <= found.best <= best * (1 + 1e-6)
     planned = Planner(domain).price_out(price)
     assert planned.columns[0].counts @ price == pytest.approx(best, rel=1e-9) and planned.best >= best - 1e-9
 
 
 def test_a_bound_of_a_policy_iteration_that_stops_early_still_holds():
-    """Certificates are tested on poor answers: any improvement is enough here."""
+    """Certificates are tested on poor answers: a policy that earns three quarters of the bound is enough here."""
     domain = family_domain("maintenance", N_STATES)
     price = np.array([1.0, 0.5, 0.2, -0.3, 0.0, -0.1, -0.2])
     improver = Improver(domain)
     first = improver.evaluate(some_choice(domain), None)
-    found = improver.price_out(price, [first], -np.inf)
+    found = improver.price_out(price, [first], share=0.25)
     best = domain.mdp.initial @ solve_hard(domain.mdp, improver.features @ price).value
     earned = [column.counts @ price for column in (first, *found.columns)]
-    assert len(found.columns) == 1 and earned[0] < earned[1] < best <= found.best
+    assert 0.75 * found.best <= earned[-1] < best <= found.best
+    assert earned == sorted(earned)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -124,9 +108,3 @@ def test_the_projection_agrees_where_the_start_is_spread(name):
         nearest_policy(asked.domain, target, asked.limits, route=route) for route in ("decomposition", "direct")
     )
     assert_allclose(found.expectation.reward, direct.expectation.reward, atol=1e-6 * np.abs(target).max())
-
-
-def test_only_the_latest_columns_keep_their_counts_when_memory_is_short():
-    some = tuple(Column(np.zeros(10, int), np.zeros(2), 10, np.zeros((10, 2))) for _ in range(5))
-    assert [column.ahead is not None for column in with_stored(some, 60)] == [False, False, True, True, True]
-    assert with_stored(()) == ()

@@ -11,83 +11,69 @@ column. The resolvent of the chain gives F; where it takes iterations, these sta
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tutelage import outcomes
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
 from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, bellman_operators, plan_hard
+from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.resolvent import (
-    QUICK,
     any_choice,
     choice_resolvent,
     choice_visits,
     has_dense_moves,
     has_short_moves,
-    policy_resolvent,
     typical_method,
 )
 from tutelage.constrained.groups import StartGroups, start_groups
 from tutelage.constrained.problem import sizes
 from tutelage.model.mdp import Domain, per_choice
-from tutelage.model.policy import first_maximum, sum_by_state
 
-# The most memory for expected counts, in numbers; at least two policies are kept.
-MOST_STORED = 2**26
 # The share of the states that a policy visits, or starts in, above which policies are stored.
 SPREAD = 0.25
-# Where policies are evaluated quickly, sweeps save time only while this share of the states changes its choice.
-MANY = 0.01
+# The share of its value that the first stored policy may miss of the optimum.
+ROUGH = 0.5
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Column:
-    """A policy, one choice per state (S,), and its feature expectation (d,).
+    """A policy, one choice per state (S,), and its feature expectation in parts (K, d), one for each group of starts.
 
-    n_reached: the states that it visits. ahead: (S, d), its expected counts from each state, where they are stored.
-    policy: (C,), the probabilities of a policy with several choices in some state; `choice` then has the most probable
-    ones. parts: (K, d), the parts of the expectation from each group of starts, where there are several groups.
+    counts: (d,), the sum of the parts. ahead: (S, d), its expected counts from each state, where they are stored.
     """
 
     choice: Indices
-    counts: Vector
-    n_reached: int = 0
+    parts: Matrix
     ahead: Matrix | None = None
-    policy: Vector | None = None
-    parts: Matrix | None = None
+
+    @cached_property
+    def counts(self) -> Vector:
+        return np.asarray(self.parts.sum(axis=0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Priced:
-    """The columns found at some price, and a certified upper bound on the value of any policy there.
-
-    is_exact: whether the last one is the best policy at the price.
-    """
+class Priced(NamedTuple):
+    """The columns found at some price, and a certified upper bound on the value of any policy there."""
 
     columns: tuple[Column, ...]
     best: float
-    is_exact: bool
 
 
 @dataclass(eq=False)
 class Planner:
     """Plans for every price, from the last plan.
 
-    plan: the last one; None before the first. is_quick: whether a policy is evaluated in little more time than a sweep
-    over the states. is_stored: whether policies are stored, so that a second price in a round is cheap.
+    plan: the last one; None before the first. is_stored: whether policies are stored, so that a second price in a round
+    is cheap.
     """
 
     domain: Domain
     plan: HardOptimum | None = None
     is_stored: ClassVar[bool] = False
-
-    @property
-    def is_quick(self) -> bool:
-        return False
 
     @cached_property
     def largest(self) -> Vector:
@@ -97,23 +83,14 @@ class Planner:
     @cached_property
     def features(self) -> Matrix:
         """(S, d), or (C, d) where either kind of features is on choices."""
-        both = (self.domain.reward_features, self.domain.preference_features)
-        if len(both[0]) != len(both[1]):
-            both = (per_choice(self.domain.mdp, both[0]), per_choice(self.domain.mdp, both[1]))
-        return np.hstack(both)
+        return combined_features(self.domain)
 
     def price_out(
-        self,
-        price: Vector,
-        columns: Sequence[Column] = (),
-        enough: float = np.inf,
-        known: float = 0.0,
-        share: float = 0.0,
+        self, price: Vector, columns: Sequence[Column] = (), known: float = 0.0, share: float = 0.0
     ) -> Priced:
         """Policies that are better at a price (d,) than the columns known, and an upper bound over all policies.
 
-        It may end early: where a policy earns `enough`, or its bound is within a share of the gap that the bound leaves
-        above `known`.
+        It may end early, where a policy earns all but a share of what its bound leaves above `known`.
         """
         mdp, reward = self.domain.mdp, per_choice(self.domain.mdp, self.features @ price)
         # Close to double precision: bounds are compared with gaps near rounding.
@@ -125,19 +102,13 @@ class Planner:
         visited = np.flatnonzero(visits)
         here = visited if len(self.features) == mdp.n_states else plan.choice[visited]
         counts = visits[visited] @ self.features[here]
-        return Priced((Column(plan.choice, counts, len(visited)),), best, is_exact=True)
-
-    def kept(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
-        """The columns, with what is stored of them."""
-        return columns
+        return Priced((Column(plan.choice, counts[None]),), best)
 
     def occupancy(self, columns: Sequence[Column], weights: Matrix) -> Vector:
         """(C,), the occupancy of a mixture. weights: (n, K), of each column for each group of starts."""
-        mdp, total = self.domain.mdp, np.zeros(self.domain.mdp.n_choices)
+        total = np.zeros(self.domain.mdp.n_choices)
         for column, shares in zip(columns, weights, strict=True):
-            if shares.any() and column.policy is not None:
-                total += per_choice(mdp, self.visits(column, shares)) * column.policy
-            elif shares.any():
+            if shares.any():
                 total[column.choice] += self.visits(column, shares)
         return total
 
@@ -148,19 +119,15 @@ class Planner:
 
 @dataclass(eq=False)
 class Improver(Planner):
-    """Policy iteration from stored columns."""
+    """Policy iteration from stored columns. has_groups: whether each group of starts has a part of a column."""
 
+    has_groups: bool = True
     is_stored: ClassVar[bool] = True
 
     def price_out(
-        self,
-        price: Vector,
-        columns: Sequence[Column] = (),
-        enough: float = np.inf,
-        known: float = 0.0,
-        share: float = 0.0,
+        self, price: Vector, columns: Sequence[Column] = (), known: float = 0.0, share: float = 0.0
     ) -> Priced:
-        """Policy iteration at a price, from the best stored column, until a policy earns `enough` or none earns more.
+        """Policy iteration at a price, from the best stored column, until its bound is close or no policy earns more.
 
         The bound holds in every case: V* <= V + max |B V - V| / (1 - discount), with an allowance for rounding.
         """
@@ -172,48 +139,28 @@ class Improver(Planner):
         # A policy that follows in each state the column that is best from there on earns at least this.
         value = np.max([np.asarray(known.ahead) @ price for known in stored], axis=0)
         better: list[Column] = []
-        solved = RELATIVE_ACCURACY * float(np.abs(reward).max())
-        best, is_local = np.inf, self.is_quick
+        solved, best = RELATIVE_ACCURACY * float(np.abs(reward).max()), np.inf
+        rounding = 4 * EPSILON if self.is_exact else 0.1 * RELATIVE_ACCURACY
         while True:
             earned = float(column.counts @ price)
-            value, backed, moved = self._greedy(operators, value, column.choice, solved / mdp.steps, is_local)
+            # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much. More
+            # than two pairs improve a policy less than its successor does.
+            value = operators.sweep(value, solved / mdp.steps, 2)
+            backed, moved = operators.hard_backup(value, column.choice, rounding * float(np.abs(value).max()))
             error = (float(np.abs(backed - value).max()) + 4 * EPSILON * float(np.abs(value).max())) * mdp.steps
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
-            # A policy with several choices differs from its most probable ones.
-            if column.policy is None and np.array_equal(moved, column.choice):
-                return Priced(tuple(better), best, is_exact=True)
-            if (better and earned >= enough) or best - earned <= share * max(best - known, 0.0):
-                return Priced(tuple(better), best, is_exact=False)
+            if np.array_equal(moved, column.choice) or best - earned <= share * max(best - known, 0.0):
+                break
             outcomes.report("policy iterations", len(better) + 1, error)
             next_column = self.evaluate(moved, column)
-            if float(next_column.counts @ price) > earned:
-                column, value = next_column, np.asarray(next_column.ahead) @ price
-                better.append(column)
-                if error <= solved:
-                    return Priced(tuple(better), best, is_exact=True)
-            elif is_local:
-                # The states that changed are not reached: sweeps carry their values on to others.
-                is_local = False
-            else:
+            if float(next_column.counts @ price) <= earned:
                 # Policies improve strictly, so this one differs by rounding only.
-                return Priced(tuple(better), best, is_exact=True)
-
-    def _greedy(
-        self, operators: Any, value: Vector, choice: Indices, tolerance: float, is_local: bool
-    ) -> tuple[Vector, Vector, Indices]:
-        """A value V from the given one to the optimal one, B V, and the choices that are greedy to V."""
-        slack = (4 * EPSILON if self.is_exact else 0.1 * RELATIVE_ACCURACY) * float(np.abs(value).max())
-        if is_local:
-            backed, moved = operators.hard_backup(value, choice, slack)
-            if np.count_nonzero(moved != choice) <= MANY * len(value):
-                return value, backed, moved
-        # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much. More
-        # than two pairs improve a policy less than its successor does.
-        value = operators.sweep(value, tolerance, 2)
-        return value, *operators.hard_backup(value, choice, slack)
-
-    def kept(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
-        return with_stored(columns)
+                break
+            column, value = next_column, np.asarray(next_column.ahead) @ price
+            better.append(column)
+            if error <= solved:
+                break
+        return Priced(tuple(better), best)
 
     @cached_property
     def groups(self) -> StartGroups | None:
@@ -222,66 +169,41 @@ class Improver(Planner):
         Where moves are dense, chains forget their start, and a mixture for each group gains nothing.
         """
         mdp = self.domain.mdp
-        return start_groups(mdp, in_order=has_short_moves(mdp)) if self.is_exact and not has_dense_moves(mdp) else None
+        if not self.has_groups or not self.is_exact or has_dense_moves(mdp):
+            return None
+        return start_groups(mdp, in_order=has_short_moves(mdp))
 
     @property
     def is_exact(self) -> bool:
         """Whether policies are evaluated by a factorisation, not by iterations."""
         return typical_method(self.domain.mdp) != "iterations"
 
-    @property
-    def is_quick(self) -> bool:
-        return typical_method(self.domain.mdp) in QUICK
-
     def evaluate(self, choice: Indices, near: Column | None) -> Column:
         """The column of a policy, with its expected counts. near: a similar column, as a start for iterations."""
         mdp = self.domain.mdp
         here = self.features if len(self.features) == mdp.n_states else self.features[choice]
         start = None if near is None else near.ahead
-        return self._column(choice, None, choice_resolvent(mdp, choice).values(here, start))
-
-    def evaluate_policy(self, policy: Vector) -> Column:
-        """The column of a policy (C,) that may have several choices in a state."""
-        mdp, here = self.domain.mdp, self.features
-        if len(here) != mdp.n_states:
-            here = sum_by_state(mdp, policy[:, None] * here)
-        return self._column(first_maximum(mdp, policy), policy, policy_resolvent(mdp, policy).values(here))
-
-    def _column(self, choice: Indices, policy: Vector | None, ahead: Matrix) -> Column:
-        """The column of a policy from its expected counts (S, d)."""
-        parts = None if self.groups is None else self.groups.sums(ahead)
-        counts = np.einsum("s,sd->d", self.domain.mdp.initial, ahead) if parts is None else parts.sum(axis=0)
-        return Column(choice, counts, len(ahead), ahead, policy, parts)
+        ahead = choice_resolvent(mdp, choice).values(here, start)
+        if self.groups is None:
+            return Column(choice, np.einsum("s,sd->d", mdp.initial, ahead)[None], ahead)
+        return Column(choice, self.groups.sums(ahead), ahead)
 
     def visits(self, column: Column, shares: Vector) -> Vector:
         mdp = self.domain.mdp
-        starts = mdp.initial * (shares[0] if self.groups is None or len(shares) == 1 else shares[self.groups.of_state])
-        if column.policy is None:
-            return choice_resolvent(mdp, column.choice).visits(starts)
-        return policy_resolvent(mdp, column.policy).visits(starts)
+        starts = mdp.initial * (shares[0] if self.groups is None else shares[self.groups.of_state])
+        return choice_resolvent(mdp, column.choice).visits(starts)
 
 
-def with_stored(columns: tuple[Column, ...], most: int = MOST_STORED) -> tuple[Column, ...]:
-    """The columns. Only the last ones keep their expected counts: at most this many numbers, but two columns."""
-    stored = [k for k, column in enumerate(columns) if column.ahead is not None]
-    size = max((column.ahead.size for column in columns if column.ahead is not None), default=1)
-    dropped = set(stored[: max(len(stored) - max(most // size, 2), 0)])
-    return tuple(replace(column, ahead=None) if k in dropped else column for k, column in enumerate(columns))
-
-
-def opened(domain: Domain, price: Vector) -> tuple[Planner, tuple[Column, ...]]:
-    """The best policy at a price, and the pricer to go on with: policies are stored where each visits most states."""
-    mdp = domain.mdp
+def opened(domain: Domain, price: Vector, *, has_groups: bool) -> tuple[Planner, tuple[Column, ...]]:
+    """A good policy at a price, and the pricer to go on with: policies are stored where each visits most states."""
+    mdp, choice = domain.mdp, any_choice(domain.mdp)
     if np.isinf(mdp.horizon):
         # At another price going on may pay.
         price = np.zeros_like(price)
-    improver = Improver(domain)
-    is_spread = mdp.n_states > COMPILED_ABOVE and np.count_nonzero(mdp.initial) > SPREAD * mdp.n_states
-    if is_spread and improver.is_quick:
-        first = improver.evaluate(mdp.first_choice[:-1] if np.isfinite(mdp.horizon) else any_choice(mdp), None)
-        return improver, (first, *improver.price_out(price, [first]).columns)[-1:]
-    planner = Planner(domain)
-    columns = planner.price_out(price).columns
-    if mdp.n_states <= COMPILED_ABOVE or columns[0].n_reached <= SPREAD * mdp.n_states:
-        return planner, columns
-    return improver, (improver.evaluate(columns[0].choice, None),)
+    if mdp.n_states <= COMPILED_ABOVE or np.count_nonzero(choice_visits(mdp, choice)) <= SPREAD * mdp.n_states:
+        planner = Planner(domain)
+        return planner, planner.price_out(price).columns
+    improver = Improver(domain, has_groups=has_groups)
+    # A rough optimum is enough.
+    first = improver.evaluate(choice, None)
+    return improver, (first, *improver.price_out(price, [first], share=ROUGH).columns)[-1:]

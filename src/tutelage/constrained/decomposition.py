@@ -6,8 +6,8 @@ optimises over mixtures of the policies found so far, and its dual variables giv
 objective over all policies, so every round has a certified gap. The mixture is optimal if no policy has a higher value
 at these prices.
 
-Prices between those of the master problem and those of the best bound so far (in-out separation) come first, where the
-gap does not fall fast without them. The prices of the master problem decide whether any policy is missing.
+Prices between those of the master problem and those of the best bound so far (in-out separation) come first, where all
+starts have one mixture. The prices of the master problem decide whether any policy is missing.
 """
 
 from collections.abc import Iterator
@@ -26,17 +26,17 @@ from tutelage.constrained.problem import HalfSpaces
 from tutelage.outcomes import Ended, NotConverged, Solution
 
 MAX_ROUNDS = 1_000
+# The policies whose expected counts are stored.
+MOST_STORED = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The numbers that decide how a decomposition proceeds; the first four are shares, the last three relative gaps.
+    """The numbers that decide how a decomposition proceeds; the first two are shares, the others relative gaps.
 
     inward: of the prices of the best bound, in prices between these and those of the master problem. close: of the gap,
-    for a pricing step to end where its bound is this close to what its best policy earns. enough: of the way from what
-    is known to what would improve the bound; a policy that earns so much ends the pricing step. Each of these three
-    saves rounds or policy iterations (2 to 4 times on models with random rows). fast: of the last gap; where every
-    group of starts has a mixture and the gap falls to this share, the prices of the master problem are enough.
+    for a pricing step to end where its bound is this close to what its best policy earns. Both save rounds or policy
+    iterations (2 to 4 times on models with random rows).
 
     rounded: below this, a round without progress shows that rounding allows no more. nearly_rounded: the same where the
     columns differ so little that no quadratic program is solved. acceptable: below this, a gap that no policy can close
@@ -44,9 +44,7 @@ class Pace:
     """
 
     inward: float = 0.7
-    close: float = 0.1
-    enough: float = 0.5
-    fast: float = 0.5
+    close: float = 0.2
     rounded: float = 1e-12
     nearly_rounded: float = 1e-10
     acceptable: float = 1e-7
@@ -58,7 +56,7 @@ PACE = Pace()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decomposed:
-    """Columns with their weights (n, K) for each group of starts, or (n, 1) where all starts have one mixture.
+    """Columns with their weights (n, K) for each group of starts.
 
     dual: (k,), the dual variables whose bound was certified.
     """
@@ -70,8 +68,6 @@ class Decomposed:
     @property
     def counts(self) -> Vector:
         """(d,), the feature expectation of the mixture."""
-        if self.weights.shape[1] == 1:
-            return np.asarray(self.weights[:, 0] @ matrix(self.columns))
         return np.asarray(np.einsum("nk,nkd->d", self.weights, parts(self.columns)))
 
 
@@ -131,7 +127,6 @@ class _Rounds:
     value: of the mixture. bound: on the value of any policy. master: the mixture that the last master problem found.
     centre: (k,), the dual variables of the best bound; None before the first. own: the bound of the dual variables of
     the last master problem; None while it is not known. scale: what the objective can reach.
-    last_gap: when the last round had solved its master problem.
     """
 
     pricer: Planner
@@ -142,18 +137,20 @@ class _Rounds:
     bound: float = -np.inf
     centre: Vector | None = None
     own: float | None = None
-    last_gap: float = np.inf
     n_rounds: int = 0
     scale: float = field(init=False)
     dual: LowerBounds = field(init=False)
-    is_by_group: bool = field(init=False)
     master: Mixture = field(init=False)
 
     def __post_init__(self) -> None:
         self.dual = self.objective.lower_bounds(self.limits)
         self.scale = self.dual.scale(matrix(self.columns))
-        self.is_by_group = self.dual.can_share and all(column.parts is not None for column in self.columns)
-        self.master = Mixture(np.zeros(0), np.zeros(len(self.dual.linear)))
+        self.master = Mixture(np.zeros(0), np.zeros(len(self.dual.right)))
+
+    @property
+    def is_by_group(self) -> bool:
+        """Whether every group of starts has a mixture of its own."""
+        return len(self.columns[0].parts) > 1
 
     @property
     def gap(self) -> float:
@@ -189,7 +186,7 @@ class _Rounds:
 
     def _by_library(self) -> Solution[Mixture]:
         """A mixture for every group of starts, or one for all starts."""
-        known = parts(self.columns) if self.is_by_group else matrix(self.columns)[:, None]
+        known = parts(self.columns)
         n, n_groups, d = known.shape
         sums = np.ones((1, n))
         if n_groups > 1:
@@ -202,31 +199,27 @@ class _Rounds:
 
     def trials(self) -> Iterator[Vector]:
         """Dual variables to try in this round, in order."""
-        is_fast = self.is_by_group and (self.pricer.is_quick or self.gap <= PACE.fast * self.last_gap)
-        self.last_gap = self.gap
-        if self.pricer.is_stored and self.centre is not None and not is_fast:
+        # With a mixture for every group of starts the gap falls fast without them.
+        if self.pricer.is_stored and self.centre is not None and not self.is_by_group:
             yield (1 - PACE.inward) * self.master.dual + PACE.inward * self.centre
         yield self.master.dual
 
     def price_out(self, u: Vector, *, is_exact: bool = False) -> tuple[Column, ...]:
         """Policies at price(u) that are not known, found as far as it serves the bound; they become columns."""
         price, offset = self.dual.price(u), self.dual.offset(u)
-        known = float((matrix(self.columns) @ price).max())
-        is_first = self.bound == -np.inf
-        # Without any bound one better policy is enough.
-        enough = -np.inf if is_first else known + PACE.enough * max(offset - self.bound - known, 0.0)
-        enough, close = np.inf if is_exact else enough, 0.0 if is_first or is_exact else PACE.close
-        priced = self.pricer.price_out(price, self.columns, enough, offset - self.value, close)
+        priced = self.pricer.price_out(price, self.columns, offset - self.value, 0.0 if is_exact else PACE.close)
         new, best = self._unknown(priced.columns), priced.best
-        if u is self.master.dual and not new and not priced.is_exact:
+        if u is self.master.dual and not new and not is_exact and self.pricer.is_stored:
             # At the prices of the master problem none may be missed.
-            exact = self.pricer.price_out(price, self.columns, enough)
+            exact = self.pricer.price_out(price, self.columns)
             new, best = self._unknown(exact.columns), min(best, exact.best)
         if offset - best > self.bound:
             self.bound, self.centre = offset - best, u
         if u is self.master.dual:
             self.own = offset - best
-        self.columns = self.pricer.kept((*self.columns, *new))
+        # Only the last columns keep their expected counts, which may be many numbers.
+        old, last = self.columns[:-MOST_STORED], self.columns[-MOST_STORED:]
+        self.columns = (*(replace(column, ahead=None) for column in old), *last, *new)
         return new
 
     def _unknown(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -243,7 +236,7 @@ class _Rounds:
             dual = np.zeros_like(dual)
         if self.centre is not None and self.bound - bound > self.gap + PACE.rounded * (self.scale + abs(self.value)):
             dual, bound = self.centre, self.bound
-        found = Decomposed(self.columns[:n], self.master.weights.reshape(n, -1), dual)
+        found = Decomposed(self.columns[:n], self.master.weights, dual)
         return Solution(found, self.value, bound, self.value - bound, ended, self.n_rounds)
 
     def last(self) -> Solution[Decomposed]:

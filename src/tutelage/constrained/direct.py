@@ -33,6 +33,7 @@ from scipy import sparse
 
 from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.bellman.equations import plan_hard
+from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.chains.resolvent import discounted_rows
@@ -59,7 +60,7 @@ def flow(domain: Domain) -> Hull:
     mdp = domain.mdp
     n_choices, horizon = mdp.n_choices, mdp.steps
     leave = sparse.csr_array((np.ones(n_choices), np.arange(n_choices), mdp.first_choice), (mdp.n_states, n_choices))
-    features = np.hstack([per_choice(mdp, domain.reward_features), per_choice(mdp, domain.preference_features)])
+    features = per_choice(mdp, combined_features(domain))
     flow = (leave - discounted_rows(mdp, np.arange(n_choices)).T).tocsr()
     return Hull(sparse.csr_array(horizon * features.T), flow, mdp.initial / horizon)
 
@@ -85,7 +86,7 @@ def largest_value(domain: Domain, price: Vector) -> float:
     At the best prices a cycle may gain nothing, but for rounding. Where going on pays, a small price of a step is added
     until it does not; the bound is then for all policies that take at most a thousand times the steps of `mdp.steps`.
     """
-    mdp, features = domain.mdp, Planner(domain).features
+    mdp, features = domain.mdp, combined_features(domain)
     reward = per_choice(mdp, features @ price)
     # Prices of order one, which may cancel each other, have errors of their own size.
     size = max(float(np.abs(features).max()) * max(1.0, float(np.abs(price).max())), np.finfo(np.float64).tiny)
@@ -226,7 +227,7 @@ class PriceFace:
 
         In units in which the reward and what a point leaves of each limit are of order one.
         """
-        left = self.dual.linear + points @ self.dual.turn
+        left = self.dual.right - points @ self.dual.rows.T
         room = -(points @ self.dual.base) - self.least + self.tolerance
         size, m = or_one(np.abs(left).max(axis=0)), len(self.unit)
         within, bound = np.vstack([left / size, np.eye(m)]), np.append(room / self.scale, np.full(m, ENDLESS))

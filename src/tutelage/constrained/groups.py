@@ -6,7 +6,7 @@ points: from n policies and K groups n^K combinations, all by the same n linear 
 
 In the dual, the best known policy at a price is replaced by the sum over groups of the best known policy of each group:
 
-    min over u of   linear @ u + sum over groups k of   max over policies i of price(u) @ part(i, k)
+    min over u of   right @ u + sum over groups k of   max over policies i of price(u) @ part(i, k)
 
 part(i, k): (d,), what policy i is expected to collect from the starts in group k. For a projection u has further
 entries, the deviations from the target, and half their square is added.
@@ -82,14 +82,14 @@ def best_shares(dual: LowerBounds, parts: NDArray[np.float64], near: Vector) -> 
     """
     assert dual.most is not None
     m = len(near) - dual.n_matched
-    upper, right = np.full(m, dual.most), dual.linear[:m]
+    upper, right = np.full(m, dual.most), dual.right[:m]
     found = (_nearest if dual.n_matched else _most)(dual, upper, parts, near)
     if found is None:
         return None
     weights, u, value, use = found
     excess = float((np.einsum("nk,nkm->m", weights, use) - right).max(initial=0.0))
     least = dual.offset(u) - float((parts @ dual.price(u)).max(axis=0).sum())
-    size = 1 + float(np.abs(dual.linear).max(initial=0.0)) + abs(value)
+    size = 1 + float(np.abs(dual.right).max(initial=0.0)) + abs(value)
     is_within = np.isfinite(dual.most) or excess <= EXACT_EXCESS * size
     # Where no mixture is within the limits, multipliers grow without end, and the bound exceeds the value.
     if not is_within or not abs(value - least) <= TIGHT_GAP * size:
@@ -101,7 +101,7 @@ def _most(dual: LowerBounds, upper: Vector, parts: NDArray[np.float64], near: Ve
     """The linear program."""
     from tutelage.constrained import group_loops
 
-    profit, use, right = parts @ dual.base, -(parts @ dual.turn), dual.linear
+    profit, use, right = parts @ dual.base, parts @ dual.rows.T, dual.right
     base, table = _less_best(np.dstack([use, profit]), np.append(-near, 1.0))
     picks, basis, _, x, u, is_optimal = group_loops.best_shares(table, right - base[:-1], upper, near)
     if not is_optimal:
@@ -117,10 +117,10 @@ def _nearest(dual: LowerBounds, upper: Vector, parts: NDArray[np.float64], near:
     from tutelage.constrained import group_loops
 
     m = len(upper)
-    match, use = parts @ dual.turn[:, m:], -(parts @ dual.turn[:, :m])
-    target, y, a = -dual.linear[m:], near[:m], near[m:]
+    match, use = -(parts @ dual.rows[m:].T), parts @ dual.rows[:m].T
+    target, y, a = -dual.right[m:], near[:m], near[m:]
     base, table = _less_best(np.dstack([use, match]), np.concatenate([-y, a]))
-    right = dual.linear[:m] - base[:m]
+    right = dual.right[:m] - base[:m]
     linear = np.dstack([table[:, :, :m], table[:, :, m:] @ a])
     picks, basis, row, x, _, is_optimal = group_loops.best_shares(linear, right, upper, y)
     if not is_optimal:

@@ -43,26 +43,29 @@ class Hull:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowerBounds:
-    """The lower bounds of an objective f, one for each u = (multipliers of the half-spaces, further entries) of a set:
+    """An objective f as a program, and its lower bounds, one for each u >= 0 with reach' u <= cost:
 
-        f(x) >= offset(u) - price(u) @ x        price(u) = base + turn @ u,   offset(u) = -linear @ u - 1/2 |a|^2
+        f(x) >= offset(u) - price(u) @ x        price(u) = base - rows' u,   offset(u) = -right @ u - 1/2 |a|^2
 
-    base: (d,). turn: (d, k). linear: (k,). n_matched: the length of a, the last entries of u, which are deviations from
-    a target. most: the largest multiplier of a half-space; None where not all of u but a are such multipliers.
+    base: (d,). rows: (k, d), those of the half-spaces first; right: (k,). reach: (k, p) and cost: (p,), of slacks.
+    n_matched: the length of a, the last entries of u, which are deviations from a target. most: the largest multiplier
+    of a half-space; None where not all of u but a are such multipliers.
     """
 
     base: Vector
-    turn: Matrix
-    linear: Vector
+    rows: Matrix
+    right: Vector
+    reach: Matrix
+    cost: Vector
     most: float | None = None
     n_matched: int = 0
 
     def price(self, u: Vector) -> Vector:
-        return np.asarray(self.base + self.turn @ u)
+        return np.asarray(self.base - self.rows.T @ u)
 
     def offset(self, u: Vector) -> float:
         a = u[len(u) - self.n_matched :]
-        return -float(self.linear @ u) - 0.5 * float(a @ a)
+        return -float(self.right @ u) - 0.5 * float(a @ a)
 
     def scale(self, points: Matrix) -> float:
         """What the objective can reach, by some points (n, d): gaps are relative to it."""
@@ -71,7 +74,7 @@ class LowerBounds:
     @property
     def can_share(self) -> bool:
         """Whether every group of starts may have a mixture of its own (`groups`): there are few dual variables."""
-        return self.most is not None and len(self.linear) <= MOST_SHARED
+        return self.most is not None and len(self.right) <= MOST_SHARED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,44 +85,24 @@ class Mixture:
     dual: Vector
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """A linear program over points x (d,) and slacks s (p,): base (d,), rows (k, d), right (k,), reach (k, p).
-
-    most: the largest multiplier of a row, where all rows are half-spaces.
-    """
-
-    base: Vector
-    rows: Matrix
-    right: Vector
-    reach: Matrix
-    cost: Vector
-    most: float | None = None
-
-
 class Objective:
     """A convex function of a feature expectation, to be minimised; as here, a linear program with some rows."""
 
-    def rows(self, limits: HalfSpaces) -> Rows:
-        """The rows of the program, those of the half-spaces first."""
+    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
+        """The program within the limits, and its lower bounds."""
         raise NotImplementedError
 
-    def dual(self, part: Rows, u: Vector) -> Vector:
+    def dual(self, part: LowerBounds, u: Vector) -> Vector:
         """Multipliers u of the rows, changed so that reach' u <= cost for any tolerance of the solver."""
         return np.asarray(u / max(1.0, float((part.reach.T @ u).max(initial=0.0))))
 
     def opening(self, limits: HalfSpaces) -> Vector:
         """(d,), the price that gives the first policy."""
-        return self.rows(limits).base
-
-    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        """The lower bounds of the objective within the limits."""
-        part = self.rows(limits)
-        return LowerBounds(part.base, -part.rows.T, part.right, part.most)
+        return self.lower_bounds(limits).base
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
         """The best point of the hull within the limits."""
-        part = self.rows(limits)
+        part = self.lower_bounds(limits)
         n, n_slacks = hull.generate.shape[1], len(part.cost)
         within = np.hstack([part.rows @ hull.generate, -part.reach])
         equal = _joined([[hull.equal, np.zeros((len(hull.right), n_slacks))]])
@@ -134,9 +117,11 @@ class MostReward(Objective):
 
     weights: Vector
 
-    def rows(self, limits: HalfSpaces) -> Rows:
+    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         none = np.zeros((len(limits), 0))
-        return Rows(_padded(self.weights, limits), limits.normals, limits.offsets, none, none.sum(axis=0), np.inf)
+        return LowerBounds(
+            _padded(self.weights, limits), limits.normals, limits.offsets, none, none.sum(axis=0), np.inf
+        )
 
 
 class LeastViolation(Objective):
@@ -148,9 +133,9 @@ class LeastViolation(Objective):
     def opening(self, limits: HalfSpaces) -> Vector:
         return np.asarray(-limits.normals.sum(axis=0))
 
-    def rows(self, limits: HalfSpaces) -> Rows:
+    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         m, d = limits.normals.shape
-        return Rows(np.zeros(d), limits.normals, limits.offsets, np.eye(m), np.ones(m), 1.0)
+        return LowerBounds(np.zeros(d), limits.normals, limits.offsets, np.eye(m), np.ones(m), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,13 +149,13 @@ class RewardWithinTotal(Objective):
     weights: Vector
     total: float
 
-    def rows(self, limits: HalfSpaces) -> Rows:
+    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         m, d = limits.normals.shape
         rows, reach = np.vstack([limits.normals, np.zeros(d)]), np.vstack([np.eye(m), -np.ones(m)])
         right = np.append(limits.offsets, self.total)
-        return Rows(_padded(self.weights, limits), rows, right, reach, np.zeros(m))
+        return LowerBounds(_padded(self.weights, limits), rows, right, reach, np.zeros(m))
 
-    def dual(self, part: Rows, u: Vector) -> Vector:
+    def dual(self, part: LowerBounds, u: Vector) -> Vector:
         return np.append(u[:-1], u.max())
 
 
@@ -184,12 +169,12 @@ class Nearest(Objective):
     def opening(self, limits: HalfSpaces) -> Vector:
         return _padded(self.target, limits)
 
-    def rows(self, limits: HalfSpaces) -> Rows:
+    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
         (m, d), d_r = limits.normals.shape, len(self.target)
         here, each = np.eye(d_r, d), np.eye(d_r) if self.norm == 1 else np.ones((d_r, 1))
         rows, reach = np.vstack([limits.normals, here, -here]), np.vstack([np.zeros((m, each.shape[1])), each, each])
         right = np.concatenate([limits.offsets, self.target, -self.target])
-        return Rows(np.zeros(d), rows, right, reach, np.ones(each.shape[1]))
+        return LowerBounds(np.zeros(d), rows, right, reach, np.ones(each.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,9 +190,10 @@ class NearestSquared(Objective):
         return _padded(self.target, limits)
 
     def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        d, d_r = limits.normals.shape[1], len(self.target)
-        turn = np.hstack([-limits.normals.T, np.eye(d, d_r)])
-        return LowerBounds(np.zeros(d), turn, np.concatenate([limits.offsets, -self.target]), np.inf, d_r)
+        (m, d), d_r = limits.normals.shape, len(self.target)
+        rows, right = np.vstack([limits.normals, -np.eye(d_r, d)]), np.append(limits.offsets, -self.target)
+        none = np.zeros((m + d_r, 0))
+        return LowerBounds(np.zeros(d), rows, right, none, none.sum(axis=0), np.inf, d_r)
 
     def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
         n, d_r = hull.generate.shape[1], len(self.target)

@@ -15,7 +15,7 @@ import numpy as np
 from tutelage.arrays import ArrayLike, Matrix, Vector, check_length, floats, freeze
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
 from tutelage.constrained import objectives
-from tutelage.constrained.columns import Column, Improver, Planner, opened
+from tutelage.constrained.columns import Column, Planner, opened
 from tutelage.constrained.decomposition import Decomposed, decompose, matrix
 from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, PriceFace, solve_directly
 from tutelage.constrained.objectives import Mixture, Objective
@@ -119,9 +119,9 @@ def _sharpened(found: ConstrainedOptimum, domain: Domain, target: Vector, limits
 def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-8) -> ConstrainedOptimum:
     """The policy with the least total excess over the limits; its value is that total."""
     _check(domain, limits, accuracy, "auto")
-    scaled = Scaled.each(domain, limits).with_common_rows(limits)
+    scaled = Scaled.each(domain, limits).with_common_rows()
     problem = Problem(scaled, LEAST, float(scaled.row.max(initial=1.0)))
-    return problem.decomposed(*opened(scaled.domain, LEAST.opening(scaled.limits)), accuracy)
+    return problem.decomposed(*problem.opened(), accuracy)
 
 
 def strictest_policy(
@@ -129,21 +129,22 @@ def strictest_policy(
 ) -> ConstrainedOptimum:
     """The policy with the largest reward among those with the least total excess over the limits."""
     _check(domain, limits, accuracy, "auto")
-    scaled = Scaled.each(domain, limits).with_common_rows(limits)
+    scaled = Scaled.each(domain, limits).with_common_rows()
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
-    pricer, columns = opened(scaled.domain, LEAST.opening(scaled.limits))
+    # The second stage has one mixture for all starts, and goes on from that of the first.
+    pricer, columns = opened(scaled.domain, LEAST.opening(scaled.limits), has_groups=False)
     least = decompose(pricer, LEAST, scaled.limits, columns, tolerance=0.1 * FEASIBLE).answer
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
     total = float(scaled.limits.excess(least.counts).sum()) + 0.1 * FEASIBLE
     second = Problem(scaled, objectives.RewardWithinTotal(slope, total), unit, _maximum)
-    return second.decomposed(pricer, second.columns_of(pricer, least), accuracy)
+    return second.decomposed(pricer, least.columns, accuracy)
 
 
 def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
     """Raise `InfeasibleConstraints` unless some policy is within the limits."""
     if len(limits):
-        scaled = Scaled.each(domain, limits)
-        Problem(scaled, LEAST, 1.0).within(*opened(scaled.domain, LEAST.opening(scaled.limits)))
+        problem = Problem(Scaled.each(domain, limits), LEAST, 1.0)
+        problem.within(*problem.opened())
 
 
 def _maximum(least: float) -> float:
@@ -178,7 +179,7 @@ class Problem:
             optimum = self._direct_or_none(tolerance, good_enough)
             if optimum is not None:
                 return optimum
-        pricer, columns = opened(self.scaled.domain, self.objective.opening(self.scaled.limits))
+        pricer, columns = self.opened()
         limits = self.scaled.limits
         try:
             if len(limits):
@@ -198,6 +199,12 @@ class Problem:
             # The answer of another problem, that of finding a policy within the limits, is none.
             failure.answer = failure.answer if isinstance(failure.answer, ConstrainedOptimum) else None
             raise
+
+    def opened(self) -> tuple[Planner, tuple[Column, ...]]:
+        """A pricer and the first policy."""
+        limits = self.scaled.limits
+        has_groups = self.objective.lower_bounds(limits).can_share
+        return opened(self.scaled.domain, self.objective.opening(limits), has_groups=has_groups)
 
     def decomposed(
         self,
@@ -228,22 +235,7 @@ class Problem:
         least = decompose(pricer, LEAST, limits, columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
         if least.value > FEASIBLE:
             raise self._infeasible(pricer, columns)
-        columns = self.columns_of(pricer, least.answer)
-        # A last column that was added is the mixture itself.
-        reached = least.answer.counts if columns is least.answer.columns else columns[-1].counts
-        return columns, limits.relaxed(limits.excess(reached))
-
-    def columns_of(self, pricer: Planner, found: Decomposed) -> tuple[Column, ...]:
-        """The columns of another decomposition, to start from.
-
-        Where every group of starts has a mixture there and this objective has one for all, these mixtures may be
-        within limits that no mixture of the columns keeps; the policy of them all is one more column.
-        """
-        is_shared = self.objective.lower_bounds(self.scaled.limits).can_share
-        if found.weights.shape[1] == 1 or is_shared or not isinstance(pricer, Improver):
-            return found.columns
-        policy = policy_from_occupancy(self.scaled.domain.mdp, pricer.occupancy(found.columns, found.weights))
-        return (*found.columns, pricer.evaluate_policy(policy))
+        return least.answer.columns, limits.relaxed(limits.excess(least.answer.counts))
 
     def _mixed(self, pricer: Planner, found: Solution[Decomposed]) -> ConstrainedOptimum:
         """The optimum with the occupancy of a mixture."""
@@ -253,10 +245,7 @@ class Problem:
     def _infeasible(self, pricer: Planner, columns: tuple[Column, ...]) -> InfeasibleConstraints:
         """The error that names the limits which no policy keeps together, in the caller's units."""
         scaled, limits = self.scaled, self.scaled.limits
-        given = HalfSpaces(
-            scaled.row[:, None] * limits.normals / scaled.feature, scaled.row * limits.offsets, limits.names
-        )
-        common = scaled.with_common_rows(given)
+        common = scaled.with_common_rows()
         least = decompose(pricer, LEAST, common.limits, columns, tolerance=0.1 * FEASIBLE)
         excess = common.row * common.limits.excess(least.answer.counts)
         alone = [-Planner(self.scaled.domain).price_out(-normal).best for normal in limits.normals]
@@ -271,7 +260,7 @@ class Problem:
             raise
         except NotConverged:
             # The libraries may fail on nearly infeasible programs; decomposition decides.
-            self.within(*opened(self.scaled.domain, self.objective.opening(self.scaled.limits)))
+            self.within(*self.opened())
             raise
         reached = expectation_of_occupancy(self.scaled.domain, found.answer.weights).both
         optimum = self._optimum(found, found.answer, reached[None])

@@ -19,6 +19,7 @@ import numpy as np
 
 from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze
 from tutelage.bellman.equations import plan_hard
+from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation
 from tutelage.chains.resolvent import choice_resolvent
 from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance, is_in_words
@@ -46,9 +47,8 @@ class HalfSpaces(Readable):
     def __post_init__(self) -> None:
         object.__setattr__(self, "normals", floats(self.normals, "normals", ndim=2))
         object.__setattr__(self, "offsets", floats(self.offsets, "offsets", ndim=1))
-        check_length(self.offsets, len(self.normals), "offsets", "half-spaces")
-        if len(self.names) != len(self.normals):
-            raise InvalidModel(f"names has {len(self.names)} entries, but there are {len(self.normals)} half-spaces")
+        for name in ("offsets", "names"):
+            check_length(getattr(self, name), len(self.normals), name, "half-spaces")
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -75,15 +75,12 @@ def preference_limits(domain: Domain, allowance: Allowance) -> HalfSpaces:
     """
     names, normals = domain.preference_names, np.eye(len(domain.names))[domain.n_reward :]
     if is_in_words(allowance):
-        given = (checked_allowance(allowance, "preference"), domain.mdp, names)
-        offsets = allowance_vector(*given, "the allowance", "preference features")
-        kept = np.flatnonzero(np.isfinite(offsets))
-        return HalfSpaces(normals[kept], offsets[kept], tuple(names[j] for j in kept))
-    numbers = floats(allowance, "the allowance", ndim=np.ndim(allowance))  # type: ignore[arg-type]
-    if numbers.shape not in ((), (len(names),)):
-        shape = numbers.shape
-        raise InvalidModel(f"the allowance has shape {shape}, but there are {len(names)} preference features")
-    return HalfSpaces(normals, np.broadcast_to(numbers, (len(names),)), names)
+        allowance = checked_allowance(allowance, "preference")
+    else:
+        allowance = floats(allowance, "the allowance", ndim=np.ndim(allowance))  # type: ignore[arg-type]
+    offsets = allowance_vector(allowance, domain.mdp, names, "the allowance", "preference features")
+    kept = np.flatnonzero(np.isfinite(offsets))
+    return HalfSpaces(normals[kept], offsets[kept], tuple(names[j] for j in kept))
 
 
 def reward_limits(domain: Domain, normals: ArrayLike, offsets: ArrayLike, names: Sequence[str]) -> HalfSpaces:
@@ -118,9 +115,7 @@ def sizes(domain: Domain) -> Vector:
 def _collected(domain: Domain, accuracy: float = 1e-3) -> Vector:
     """(d,), `sizes` without discount. accuracy: in units of the largest value of a feature."""
     mdp = domain.mdp
-    features = np.hstack(
-        [per_choice(mdp, np.abs(part)) for part in (domain.reward_features, domain.preference_features)]
-    )
+    features = np.abs(per_choice(mdp, combined_features(domain)))
     largest = features.max(axis=0)
     if np.isinf(mdp.horizon):
         choice = ending_choice(mdp, np.ones(mdp.n_choices, dtype=np.bool_))
@@ -172,11 +167,12 @@ class Scaled:
         inner = domain.with_matrices(domain.reward_features / reward, domain.preference_features / preference)
         return cls(inner, HalfSpaces(normals, offsets, limits.names), unit, row)
 
-    def with_common_rows(self, limits: HalfSpaces) -> Self:
+    def with_common_rows(self) -> Self:
         """The same with one unit for all limits, whose excesses are then summed."""
-        row = np.full(len(limits), self.row.max(initial=0.0) or 1.0)
-        normals = limits.normals * self.feature / row[:, None]
-        return replace(self, limits=HalfSpaces(normals, limits.offsets / row, limits.names), row=row)
+        largest = self.row.max(initial=0.0) or 1.0
+        share, limits = self.row / largest, self.limits
+        common = HalfSpaces(share[:, None] * limits.normals, share * limits.offsets, limits.names)
+        return replace(self, limits=common, row=np.full(len(limits), largest))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

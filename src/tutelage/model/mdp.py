@@ -16,7 +16,6 @@ left and no visit counts, so that all equations have `continuing`, the transitio
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, Self, cast
 
 import numpy as np
@@ -83,9 +82,9 @@ class MDP(Readable):
         arrays.set_fields(self, transition=transition, first_choice=first_choice, initial=initial, discount=discount)
         duration = None if self.duration is None else checked_duration(self.duration, n_choices)
         arrays.set_fields(self, duration=duration, goals=inputs.checked_goals(self.goals, n_states))
-        self._set_ends(labels)
+        self._set_ends()
 
-    def _set_ends(self, labels: Labels) -> None:
+    def _set_ends(self) -> None:
         rows, largest = self.transition, float(np.max(self.discount))
         if largest < 1:
             arrays.set_fields(self, ends=np.zeros(0, dtype=np.int64), continuing=rows, horizon=1 / (1 - largest))
@@ -96,7 +95,7 @@ class MDP(Readable):
         data = np.where(is_end[rows.indices], 0.0, rows.data)
         continuing = sparse.csr_array((data, rows.indices, rows.indptr), rows.shape)
         arrays.set_fields(self, ends=arrays.freeze(np.flatnonzero(is_end)), continuing=continuing)
-        policy.check_ends(self, labels.describe_state)
+        policy.check_ends(self)
         arrays.set_fields(self, horizon=policy.longest_steps(self, times_discount(continuing, self.discount)))
 
     @classmethod
@@ -202,7 +201,7 @@ class MDP(Readable):
     def steps(self) -> float:
         """A finite number of steps, for units and bounds: the horizon, or, where some policy goes on for ever, the
         steps of a walk that takes all choices alike. Bounds then hold for policies that end as soon as this walk."""
-        return self.horizon if self.horizon < np.inf else _walk_steps(self)
+        return self.horizon if self.horizon < np.inf else policy.walk_steps(self)
 
     @property
     def contraction(self) -> float:
@@ -355,11 +354,6 @@ def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     if len(values) == first[-1]:
         return values
     return values.repeat(first[1:] - first[:-1], axis=0)
-
-
-@lru_cache(maxsize=64)
-def _walk_steps(mdp: MDP) -> float:
-    return policy.walk_steps(mdp, times_discount(mdp.continuing, mdp.discount))
 
 
 def absorbing_states(mdp: MDP) -> NDArray[np.bool_]:

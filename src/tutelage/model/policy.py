@@ -10,7 +10,7 @@ ends. For the Bellman operators B, hard and soft, and any value V, V* - V = (I -
 policy pi, so |V* - V| <= max |B V - V| * horizon, and every other bound has the horizon in the same way.
 """
 
-from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -92,14 +92,14 @@ def check_policy(mdp: "MDP", policy: ArrayLike) -> Vector:
     return arrays.freeze(values / arrays.divisors(totals, mdp.choices_per_state).repeat(mdp.choices_per_state))
 
 
-def check_ends(mdp: "MDP", describe: Callable[[int], str]) -> None:
+def check_ends(mdp: "MDP") -> None:
     """Refuse an MDP with a state from which neither an end nor a discounted choice can be reached."""
     may_end = np.logical_or.reduceat(_leaves(mdp), mdp.first_choice[:-1])
     lost = np.flatnonzero(_next_states(mdp, np.ones(mdp.n_choices, np.bool_), may_end) < 0)
     if len(lost):
-        others = f" (nor from {len(lost) - 1} others)" if len(lost) > 1 else ""
+        place, others = mdp.names.describe_state(int(lost[0])), f" (nor from {len(lost) - 1} others)" * (len(lost) > 1)
         raise InvalidModel(
-            f"with discount 1 an episode must be able to end, but from {describe(int(lost[0]))} no end can be "
+            f"with discount 1 an episode must be able to end, but from {place} no end can be "
             f"reached{others}; an end is an absorbing state; add one, or give a discount below 1"
         )
 
@@ -176,10 +176,11 @@ def longest_steps(mdp: "MDP", moves: SparseRows, accuracy: float = 1e-9) -> floa
     return float(steps.max()) / (1 - excess) if excess < 0.5 else np.inf
 
 
-def walk_steps(mdp: "MDP", moves: SparseRows) -> float:
-    """The expected steps of the uniform policy from the state where it takes the longest. moves: K."""
-    n = mdp.n_states
-    weights = np.repeat(uniform_policy(mdp), np.diff(moves.indptr)) * moves.data
+@lru_cache(maxsize=64)
+def walk_steps(mdp: "MDP") -> float:
+    """The expected steps of the uniform policy from the state where it takes the longest."""
+    moves, n = mdp.continuing, mdp.n_states
+    weights = np.repeat(uniform_policy(mdp) * mdp.discount, np.diff(moves.indptr)) * moves.data
     chain = sparse.csr_array((weights, moves.indices, moves.indptr[mdp.first_choice]), (n, n), copy=True)
     chain.sum_duplicates()
     return float(totals(chain).max())
