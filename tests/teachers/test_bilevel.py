@@ -243,3 +243,22 @@ def test_a_response_that_rounding_spoils_starts_from_the_planned_weights():
     plan = tl.BilevelTeacher(domain, weights, Spoilt(domain, *penalties), max_cells=0).plan()
     assert plan.achieved == pytest.approx(expected.achieved, abs=1e-6)
     assert_allclose(started[-1], plan.optima[0].weights)
+
+
+@pytest.mark.parametrize("allowance", [1.6, 2.0])
+def test_a_limit_that_no_policy_can_miss_does_not_hide_the_others(allowance):
+    """The multiplier of the second limit is free: its feature counts one in each step, and all of that is allowed.
+
+    Carried far out from one point of the search to the next, it once left rounding only, and a plan that breaks the
+    first limit: it promised 4.07, more than its own bound of 2.77, and achieved 1.60.
+    """
+    rows = [[0.6, 0.4], [0.65, 0.35], [0.37, 0.63], [0.37, 0.63], [1, 0]]
+    mdp = tl.MDP.from_choices(rows, [0, 4, 5], [0.2, 0.8], 0.85)
+    rewards = np.zeros((5, 3))
+    rewards[[1, 2, 3], [0, 1, 2]] = 1
+    domain, weights = tl.Domain(mdp, rewards, np.array([[1.0, 1.0], [-1.0, 1.0]])), np.array([0.9, 0.45, -0.65])
+    limits = tl.Preference(norm=1, penalty=math.inf, allowance=[allowance, 1 / (1 - 0.85)])
+    learner = tl.GenericLearner(domain, tl.Mismatch(norm=2, penalty=800), limits)
+    plan = tl.BilevelTeacher(domain, weights, learner, max_cells=0).plan()
+    best = tl.best_policy(domain, weights, tl.preference_limits(domain, [allowance, 1e9]))
+    assert_allclose([plan.predicted, plan.achieved], best.value, rtol=1e-9)

@@ -38,6 +38,7 @@ from tutelage.chains.expectations import Expectation, causal_entropy, expectatio
 from tutelage.constrained.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.constrained.problem import no_limits, sizes
 from tutelage.convex.blocks import Block, contained, free_directions, inverse, terms
+from tutelage.convex.newton import LEFT_BY_ROUNDING
 from tutelage.learners.penalties import Constraints, Mismatch, Tangents, build_response, signed_multipliers
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
 from tutelage.learners.without_entropy import require_possible
@@ -245,6 +246,10 @@ class Reduction:
                     tangents, y = tangents.fixed(), y[: len(tangents.offsets)]
                     continue
                 found = deque(program.cooled(), maxlen=1).pop()
+            is_loose = found.value - found.bound > LEFT_BY_ROUNDING * (1 + abs(found.value))
+            if near is not None and found.ended is Ended.ROUNDING and is_loose:
+                # A multiplier on which nothing depends was carried so far that rounding hides everything else.
+                return self.settle(weights, gap=gap)
             point = found.answer.here.source.expectation[self.domain.n_reward :]
             tighter, y = tangents.tightened(point, found.answer.x)
             if tighter is tangents:
