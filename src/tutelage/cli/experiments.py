@@ -71,7 +71,7 @@ def sweep(
 
     tasks, kept = sweeps.open_sweep(plan, out, retry=retry)
     _compute("sweep", tasks, kept, run.Backend(1 if address else jobs or os.cpu_count() or 1, address))
-    result = sweeps.collected(tasks, kept)
+    result = sweeps.collected(tasks, kept.rows())
     files = [] if picture is None else tl.save_picture(result.picture(), picture)
     if picture is not None and any(row["n_rounds"] > 1 for row in result.rows):
         files += tl.save_picture(result.curve_picture(), picture.with_name(f"{picture.name}-rounds"))
@@ -151,7 +151,7 @@ def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "run.Backend", as_j
     tasks, kept = sweeps.open_sweep(plan, out, retry=False, offer=offer)
     tasks = [task for task in tasks if not arena.is_repeated(task)]
     _compute("arena", tasks, kept, backend)
-    result = sweeps.collected(tasks, kept)
+    result = sweeps.collected(tasks, kept.rows())
     files, grids = [out / f"arena.{suffix}" for suffix in ("csv", "md", "png")], list(arena.tables(result.rows))
     result.to_file(files[0])
     write_whole(files[1], "\n".join(grid.markdown() for grid in grids).encode())

@@ -5,7 +5,7 @@ plane of stars and pluses of one small world.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -116,14 +116,34 @@ def figure2(world: tl.ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]
 
 
 def rounds_figure(panels: Sequence[Panel]) -> Figure:
-    """Figures 3 to 5, part (a): rewards over rounds, one panel for each learner model, with one legend."""
-    figure = Figure(figsize=(1.0 + 5.0 * len(panels), 4.8), layout="constrained")
-    row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, panel in zip(row, panels, strict=True):
+    """Figures 3 to 5, part (a), and the curves of sweeps: rewards over rounds, with one legend for all panels."""
+    figure, drawn = panels_of(len(panels), 5.0, 3.8)
+    for axes, panel in zip(drawn, panels, strict=True):
         draw_curves(axes, panel)
-        axes.label_outer()
-    legend(figure, *row, ncols=3)
+    for group in {panel.group for panel in panels}:
+        same = [axes for axes, panel in zip(drawn, panels, strict=True) if panel.group == group]
+        limits = scale(end for axes in same for end in axes.get_ylim())
+        for axes in same:
+            axes.set_ylim(*limits)
+    legend(figure, *drawn, ncols=max(1, int(figure.get_figwidth() // 2.8)))
     return figure
+
+
+def panels_of(n: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """A figure with n panels, at most three beside each other. width, height: of one, in inches."""
+    n_columns = min(n, 3)
+    n_rows = math.ceil(n / n_columns)
+    figure = Figure(figsize=(max(6.0, n_columns * width), n_rows * height + 0.6), layout="constrained")
+    return figure, [figure.add_subplot(n_rows, n_columns, number + 1) for number in range(n)]
+
+
+def scale(values: Iterable[float], margin: float = 0.0) -> tuple[float, float]:
+    """The limits of a scale, at least a thousandth of the largest value apart: rounding errors are not magnified."""
+    known = [value for value in values if math.isfinite(value)] or [0.0]
+    width = max(known) - min(known)
+    least = 1e-3 * max(map(abs, known)) or 1.0
+    room = max(margin * width, (least - width) / 2)
+    return min(known) - room, max(known) + room
 
 
 def line_search_figure(result: Mapping[str, Any]) -> Figure:

@@ -18,7 +18,7 @@ from tutelage.experiments import means
 from tutelage.experiments.means import Mean, MeanCurve
 from tutelage.experiments.plans import NO_OFFER, Offer, Players, read_plan
 from tutelage.experiments.run import Backend, run
-from tutelage.experiments.settings import ALLOWANCE, Task
+from tutelage.experiments.settings import ALLOWANCE, RowKey, Task
 from tutelage.experiments.store import Row, Store
 from tutelage.experiments.worlds import ALL
 from tutelage.model.allowances import OTHERS
@@ -124,7 +124,7 @@ def sweep(
     offer = Offer(learners or {}, teachers or {}, metrics or {}, seeds, str(version))
     tasks, store = open_sweep(plan, out, retry=retry, offer=offer)
     run(tasks, store, Backend(jobs, address), on_row=on_row)
-    return collected(tasks, store)
+    return collected(tasks, store.rows())
 
 
 def open_sweep(
@@ -138,9 +138,9 @@ def open_sweep(
     return tasks, store
 
 
-def collected(tasks: Sequence[Task], store: Store) -> Sweep:
-    """The rows of these tasks, all of which the store has. Each row has every column; None where it has no value."""
-    rows, limits = store.rows(), dict[str, set[int]]()
+def collected(tasks: Sequence[Task], rows: Mapping[RowKey, Row]) -> Sweep:
+    """The rows of these tasks, all of which are there. Each row has every column; None where it has no value."""
+    limits = dict[str, set[int]]()
     for task in tasks:
         limits.setdefault(_teacher_label(task), set()).add(task.teacher.max_rounds)
     asked = [_asked(task, len(limits[_teacher_label(task)]) > 1) for task in tasks]

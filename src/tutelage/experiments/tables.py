@@ -186,11 +186,11 @@ def pivot(caption: str, corner: str, texts: Mapping[tuple[str, str], str]) -> Gr
 
 
 def column_label(column: str) -> str:
-    """The heading of a table's column, such as "AdAware-Vol (end)" for "volume_search_end"."""
-    for suffix, text in VARIANTS.items():
-        if column.endswith(suffix):
-            return TEACHERS[column.removesuffix(suffix)].label + text
-    return TEACHERS[column].label
+    """The heading of a column, such as "AdAware-Vol (end)" for "volume_search_end"; options behind a comma stay."""
+    name, *options = column.split(", ")
+    suffix = next((suffix for suffix in VARIANTS if name.endswith(suffix)), "")
+    known = TEACHERS.get(name.removesuffix(suffix))
+    return ", ".join([known.label + VARIANTS.get(suffix, "") if known else name, *options])
 
 
 def overview(cells: Iterable[Cell]) -> list[Grid]:

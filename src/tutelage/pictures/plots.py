@@ -29,47 +29,60 @@ class Curve:
     """The rewards of one adaptive teacher.
 
     label: the teacher's name.
-    learner, teacher: the reward of the learner's response and of the lesson, in rounds 1 .. n.
+    learner, teacher: the reward of the learner's response and of the lesson, in rounds 1 .. n; the latter may be empty.
     error: the standard error of the learner's reward in each round, or empty.
+    budgets: what was shown up to each value, in place of the number of its round.
     """
 
     label: str
     learner: Sequence[float]
-    teacher: Sequence[float]
+    teacher: Sequence[float] = ()
     error: Sequence[float] = ()
+    budgets: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Several curves in one pair of axes; lines: the constant reward of each teacher that does not adapt."""
+    """Several curves in one pair of axes; lines: the constant reward of each teacher that does not adapt.
+
+    labels: of the axes. group: panels of one group have one scale.
+    """
 
     title: str
     curves: Sequence[Curve]
     lines: Mapping[str, float] = field(default_factory=dict)
+    labels: tuple[str, str] = ("teaching round", "expected reward")
+    group: str = ""
+
+
+def look(number: int) -> dict[str, Any]:
+    """A colour and a marker; the first 36 pairs differ."""
+    turn, place = divmod(number, len(COLOURS))
+    return {"color": COLOURS[place], "marker": MARKERS[(place + turn) % len(MARKERS)]}
 
 
 def draw_curves(axes: Axes, panel: Panel) -> None:
     """Draw the curves without a legend, because several panels may share one."""
-    n_rounds = max((len(curve.learner) for curve in panel.curves), default=1)
     for index, (label, height) in enumerate(panel.lines.items()):
         dashes = DASHES[index % len(DASHES)]
         axes.axhline(height, color="0.25", linewidth=1.1, linestyle=dashes, label=label, zorder=1.5)
     for index, curve in enumerate(panel.curves):
-        rounds = np.arange(1, len(curve.learner) + 1)
-        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        places = curve.budgets or range(1, len(curve.learner) + 1)
         # About a dozen markers per curve, shifted between curves so that the markers of close curves do not overlap.
-        step = max(1, len(rounds) // 12)
+        step = max(1, len(places) // 12)
         first = (index * step) // 2 % step
-        common: dict[str, Any] = {"color": colour, "marker": marker, "markevery": (first, step), "markersize": 5.0}
-        axes.plot(rounds, curve.learner, linewidth=1.8, label=f"{curve.label}: learner", zorder=3, **common)
-        dotted: dict[str, Any] = {"linewidth": 1.4, "linestyle": ":", "markerfacecolor": "white"}
-        axes.plot(rounds, curve.teacher, label=f"{curve.label}: teacher", zorder=2.5, **dotted, **common)
-        if len(curve.error):
-            middle, spread = np.asarray(curve.learner, dtype=float), np.asarray(curve.error, dtype=float)
-            axes.fill_between(rounds, middle - spread, middle + spread, color=colour, alpha=0.2, linewidth=0, zorder=2)
-    margin = 0.5 if n_rounds == 1 else 0.02 * (n_rounds - 1)
-    axes.set(xlim=(1 - margin, n_rounds + margin), xlabel="teaching round", ylabel="expected reward")
-    axes.set_title(panel.title)
+        common = look(index) | {"markevery": (first, step), "markersize": 5.0}
+        name = f"{curve.label}: learner" if curve.teacher else curve.label
+        axes.plot(places, curve.learner, linewidth=1.8, label=name, zorder=3, **common)
+        if curve.teacher:
+            dotted: dict[str, Any] = {"linewidth": 1.4, "linestyle": ":", "markerfacecolor": "white"}
+            axes.plot(places, curve.teacher, label=f"{curve.label}: teacher", zorder=2.5, **dotted, **common)
+        if np.isfinite(curve.error).any():
+            low, high = np.subtract(curve.learner, curve.error), np.add(curve.learner, curve.error)
+            axes.fill_between(places, low, high, color=common["color"], alpha=0.2, linewidth=0, zorder=2)
+    axes.margins(x=0.02)
+    axes.set(xlabel=panel.labels[0], ylabel=panel.labels[1])
+    axes.set_title(panel.title, fontsize="medium")
     axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -79,8 +92,7 @@ def draw_rounds(axes: Axes, transcript: Transcript) -> None:
     done = [taught.response_reward for taught in transcript.rounds]
     curve = Curve("rounds", done, [taught.lesson_reward for taught in transcript.rounds])
     bound = transcript.final.bound
-    draw_curves(axes, Panel("rewards", [curve], {"no lesson gets more": bound} if math.isfinite(bound) else {}))
-    axes.set_title("true reward", fontsize="medium")
+    draw_curves(axes, Panel("true reward", [curve], {"no lesson gets more": bound} if math.isfinite(bound) else {}))
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles, [label.removeprefix("rounds: ") for label in labels], fontsize="small", frameon=False)
 
@@ -110,8 +122,7 @@ def draw_reachable(
         # Curved: a straight arrow could lie on a side of the polygon.
         _add_arrow(axes, places[start], places[end], linestyle="dashed", gap=6.0, curvature=0.15)
     for index, (label, place) in enumerate(places.items()):
-        marker, colour = MARKERS[index % len(MARKERS)], COLOURS[index % len(COLOURS)]
-        axes.plot(*place, marker, color=colour, **MARK, clip_on=False, label=label)
+        axes.plot(*place, linestyle="", **look(index), **MARK, clip_on=False, label=label)
         _add_label(axes, label, place)
 
 
