@@ -78,10 +78,7 @@ def sweep(
     if rows is not None:
         result.to_file(rows)
         files.append(rows)
-    found = result.means()
-    tables = [means.table_of("Mean reward of the learner (share of the certified bound)", found)]
-    tables += means.table_of_differences(f"More than with {found[0].teacher}, in the cases that both have", found)
-    _show_rows(result, tables, files, [], as_json)
+    _show_rows(result, means.tables_of(result.means()), files, [], as_json)
 
 
 def _show_rows(

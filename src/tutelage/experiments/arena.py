@@ -220,7 +220,7 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
     The last tables have what awareness gains, in each world with each learner.
     """
     regrets = [dict(row, regret=None if row["failed"] else row["most"] - row["reward"]) for row in rows]
-    texts: dict[str, dict[tuple[str, str], str]] = {}
+    texts: dict[str, dict[tuple[str, ...], str]] = {}
     for mean in means(regrets, "regret", None):
         learner, kind = mean.learner.split(", ")
         texts.setdefault(f"{mean.domain}, {kind}: bound less reward", {})[mean.teacher, learner] = _text(mean)
@@ -229,11 +229,11 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
         if mean.n:
             cells = texts[f"{mean.domain}, {kind}: bound less reward"]
             cells.setdefault(("the bound itself", learner), f"{mean.reward:.2f}")
-    yield from (pivot(caption, "teacher", cells) for caption, cells in texts.items())
+    yield from (pivot(caption, ("teacher",), cells) for caption, cells in texts.items())
     gained = gains(rows)
     for kind in dict.fromkeys(mean.teacher for mean in gained):
         cells = {(mean.domain, mean.learner): _text(mean) for mean in gained if mean.teacher == kind}
-        yield pivot(f"{kind}: {GAIN}", "world", cells)
+        yield pivot(f"{kind}: {GAIN}", ("world",), cells)
 
 
 def gains(rows: Sequence[Mapping[str, Any]]) -> list[Mean]:

@@ -5,7 +5,7 @@ only, each seed is a case. So a seed that changes nothing in a domain is not cou
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from tutelage.arrays import Vector
 from tutelage.experiments.figures import legend, panels_of, rounds_figure, scale
 from tutelage.experiments.settings import NUMBERS
-from tutelage.experiments.tables import Grid, column_label
+from tutelage.experiments.tables import Grid, column_label, pivot
 from tutelage.outcomes import InvalidInput
 from tutelage.pictures.plots import Curve, Panel, look
 
@@ -200,25 +200,19 @@ def reasons(failed: Sequence[AnyRow]) -> list[str]:
     ]
 
 
-def table_of(title: str, several: Sequence[Mean]) -> Grid:
-    """The means as texts: the learner in its domain, then one column for each teacher."""
-    return _by_teacher(title, several, _text)
-
-
-def table_of_differences(title: str, several: Sequence[Mean]) -> list[Grid]:
-    """The paired differences as texts, where there are any."""
+def tables_of(several: Sequence[Mean]) -> list[Grid]:
+    """The means as texts, a column for each teacher; and the paired differences, where there are any."""
     sizes = [(mean, max(abs(mean.difference), mean.difference_error)) for mean in several if mean.n_pairs > 1]
     told = [mean for mean, size in sizes if size > 1e-9 * abs(mean.reward)]
-    text = "{0.difference:+.4g} ±{0.difference_error:.2g}, n {0.n_pairs}".format
-    return [_by_teacher(title, told, text)] if told else []
-
-
-def _by_teacher(title: str, several: Sequence[Mean], text: Callable[[Mean], str]) -> Grid:
-    teachers = _distinct(mean.teacher for mean in several)
-    texts = {(mean.domain, mean.learner, mean.teacher): text(mean) for mean in several}
-    places = _distinct((mean.domain, mean.learner) for mean in several)
-    body = tuple((*place, *(texts.get((*place, teacher), "") for teacher in teachers)) for place in places)
-    return Grid(title, ("domain", "learner", *map(column_label, teachers)), body)
+    title = f"More than with {several[0].teacher}, in the cases that both have"
+    more = "{0.difference:+.4g} ±{0.difference_error:.2g}, n {0.n_pairs}".format
+    tables = [("Mean reward of the learner (share of the certified bound)", several, _text), (title, told, more)]
+    corner = ("domain", "learner")
+    return [
+        pivot(title, corner, {(mean.domain, mean.learner, column_label(mean.teacher)): text(mean) for mean in chosen})
+        for title, chosen, text in tables
+        if chosen
+    ]
 
 
 def _text(mean: Mean) -> str:

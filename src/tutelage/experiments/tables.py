@@ -5,7 +5,6 @@ of Sec. 6.2, whose rows `readings` reads, are not known, so there two means agre
 difference, or 0.05 if that is more. The printed deviation in that section has the size of a true standard error.
 """
 
-import html
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -166,23 +165,12 @@ class Grid(NamedTuple):
         lines = [" | ".join(row) for row in (self.header, rule, *self.body)]
         return "\n".join([f"**{self.caption}**", "", *(f"| {line} |" for line in lines), ""])
 
-    def page(self) -> str:
-        """As an HTML table."""
-        head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in self.header)
-        lines = [[html.escape(text) for text in row] for row in self.body]
-        body = "".join(
-            f'<tr><th scope="row">{name}</th>{"".join(f"<td>{text}</td>" for text in texts)}</tr>'
-            for name, *texts in lines
-        )
-        caption = html.escape(self.caption)
-        return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
-
-def pivot(caption: str, corner: str, texts: Mapping[tuple[str, str], str]) -> Grid:
-    """A grid of texts by row and column."""
-    rows, columns = (tuple(dict.fromkeys(names)) for names in zip(*texts, strict=True))
-    body = tuple((row, *(texts.get((row, column), "") for column in columns)) for row in rows)
-    return Grid(caption, (corner, *columns), body)
+def pivot(caption: str, corner: tuple[str, ...], texts: Mapping[tuple[str, ...], str]) -> Grid:
+    """A grid of texts by the names of their row, whose headings are the corner, and of their column."""
+    rows, columns = (dict.fromkeys(names) for names in zip(*((place[:-1], place[-1]) for place in texts), strict=True))
+    body = tuple((*row, *(texts.get((*row, column), "") for column in columns)) for row in rows)
+    return Grid(caption, (*corner, *columns), body)
 
 
 def column_label(column: str) -> str:
@@ -196,7 +184,7 @@ def column_label(column: str) -> str:
 def overview(cells: Iterable[Cell]) -> list[Grid]:
     """One grid for each place: a row per teacher, a column per learner, the paper's mean in brackets."""
     return [
-        pivot(caption, "teacher", {(column_label(cell.teacher), cell.learner): str(cell) for cell in group})
+        pivot(caption, ("teacher",), {(column_label(cell.teacher), cell.learner): str(cell) for cell in group})
         for caption, group in groupby(cells, lambda cell: cell.place)
     ]
 

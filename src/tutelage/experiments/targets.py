@@ -24,7 +24,7 @@ from tutelage.experiments.sweeps import Sweep, collected
 from tutelage.experiments.tables import LEGEND, Cell, Entry, Grid, Rows, column_label
 from tutelage.experiments.worlds import WorldName
 from tutelage.outcomes import Unavailable
-from tutelage.pictures.domains import save_picture
+from tutelage.pictures.domains import save_picture, table
 from tutelage.pictures.plots import Curve, Panel
 
 # Of Figure 2. The paper does not say which world it shows; this is our choice.
@@ -162,26 +162,30 @@ def produce(
 
     Returns the cells with their origin as data, the tables, and the files.
     """
-    origin, every = _origin(names, rows, n_worlds), list[Cell]()
-    texts, grids, pictures = dict[str, str](), dict[str, list[Grid]](), dict[str, list[Path]]()
+    origin = _origin(names, rows, n_worlds)
+    parts = [f"<h1>Reproduction report</h1><p>{html.escape(origin)}</p><p>{html.escape(LEGEND)}</p>"]
+    every, grids, texts, pictures = list[dict[str, Any]](), list[Grid](), dict[str, str](), list[Path]()
     for name, target in ((name, TARGETS[name]) for name in names):
+        parts.append(f"<h2>{name}: {html.escape(target.title)}</h2>")
         if target.cells is not None:
             cells = list(target.cells(rows, n_worlds))
+            data = [cell.as_data() for cell in cells]
             # How the table compares with the print as a whole comes first, where the paper leaves things open.
-            grids[name] = (target.compare(rows, n_worlds) if target.compare else []) + tables.overview(cells)
-            data = {"table": name, "origin": origin, "cells": [cell.as_data() for cell in cells]}
-            texts[f"{name}.json"] = json.dumps(data, indent=1) + "\n"
-            texts[f"{name}.md"] = "\n".join([LEGEND, "", *(grid.markdown() for grid in grids[name])])
-            every += cells
+            own = (target.compare(rows, n_worlds) if target.compare else []) + tables.overview(cells)
+            texts[f"{name}.json"] = json.dumps({"table": name, "origin": origin, "cells": data}, indent=1) + "\n"
+            texts[f"{name}.md"] = "\n".join([LEGEND, "", *(grid.markdown() for grid in own)])
+            parts += [f"<h3>{html.escape(g.caption)}</h3>{table(g.header, g.body, len(g.body))}" for g in own]
+            every, grids = every + data, grids + own
         if target.draw is not None:
-            pictures[name] = save_picture(target.draw(rows, n_worlds), folder / name)
+            pictures += save_picture(target.draw(rows, n_worlds), folder / name)
+            image = base64.b64encode((folder / f"{name}.png").read_bytes()).decode()
+            parts.append(f'<img alt="{name}: {html.escape(target.title)}" src="data:image/png;base64,{image}">')
     if with_report:
-        texts["report.html"] = _report(origin, grids, pictures)
+        template = files("tutelage.experiments").joinpath("report.html").read_text(encoding="utf-8")
+        texts["report.html"] = template.replace("BODY", "\n".join(parts))
     for name, text in texts.items():
         write_whole(folder / name, text.encode())
-    written = [*(folder / name for name in texts), *chain.from_iterable(pictures.values())]
-    whole = {"cells": [cell.as_data() for cell in every], "origin": origin}
-    return whole, list(chain.from_iterable(grids.values())), written
+    return {"cells": every, "origin": origin}, grids, [*(folder / name for name in texts), *pictures]
 
 
 def _origin(names: Sequence[str], rows: Rows, n_worlds: int) -> str:
@@ -190,20 +194,6 @@ def _origin(names: Sequence[str], rows: Rows, n_worlds: int) -> str:
     version = ", ".join(sorted({row.version for row in used})) or tutelage.__version__
     revisions = ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
     return f"{len(used)} rows of {n_worlds} worlds, computed by Tutelage {version}, revision {revisions}."
-
-
-def _report(origin: str, grids: Mapping[str, Sequence[Grid]], pictures: Mapping[str, Sequence[Path]]) -> str:
-    """One self-contained HTML page."""
-    parts = [f"<h1>Reproduction report</h1><p>{html.escape(origin)}</p><p>{html.escape(LEGEND)}</p>"]
-    shown = [(name, [grid.page() for grid in several]) for name, several in grids.items()]
-    for name, (png, *_) in pictures.items():
-        data, title = base64.b64encode(png.read_bytes()).decode(), html.escape(TARGETS[name].title)
-        image = f'<figure><img alt="{title}: {name}" src="data:image/png;base64,{data}"></figure>'
-        shown.append((name, [image]))
-    for name, members in shown:
-        parts += [f"<h2>{name}: {html.escape(TARGETS[name].title)}</h2>", *members]
-    template = files("tutelage.experiments").joinpath("report.html").read_text(encoding="utf-8")
-    return template.replace("BODY", "\n".join(parts))
 
 
 # Title, header, body and caption of a printed table; or a sentence.
