@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch, Polygon
 from matplotlib.ticker import MaxNLocator
 
 from tutelage.arrays import ArrayLike, Matrix, Vector, floats
@@ -117,10 +116,10 @@ def draw_reachable(
     _set_plane(axes, corners[0], np.concatenate([*corners, *(place[None] for place in places.values())]), labels)
     stripes: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.35", "hatch": "///", "linewidth": 1.0}
     for accepted in corners[1:]:
-        axes.add_patch(Polygon(accepted, zorder=2, label="accepted by the learner", **stripes))
+        axes.fill(*accepted.T, zorder=2, label="accepted by the learner", **stripes)
     for start, end in arrows:
         # Curved: a straight arrow could lie on a side of the polygon.
-        _add_arrow(axes, places[start], places[end], linestyle="dashed", gap=6.0, curvature=0.15)
+        _add_arrow(axes, places[start], places[end], gap=6.0, linestyle="dashed", connectionstyle="arc3,rad=0.15")
     for index, (label, place) in enumerate(places.items()):
         axes.plot(*place, linestyle="", **look(index), **MARK, clip_on=False, label=label)
         _add_label(axes, label, place)
@@ -165,7 +164,7 @@ def polygon(corners: ArrayLike) -> Matrix:
 def _set_plane(axes: Axes, reachable: Matrix, points: Matrix, labels: tuple[str, str] = COUNTS) -> None:
     """Draw what is reachable, with a margin around the points, in equal units, so that distances are true."""
     style: dict[str, Any] = {"facecolor": "#e4e4e4", "edgecolor": "black", "linewidth": 1.2}
-    axes.add_patch(Polygon(reachable, zorder=1, label="reachable", **style))
+    axes.fill(*reachable.T, zorder=1, label="reachable", **style)
     low, high = points.min(axis=0), points.max(axis=0)
     margin = 0.1 * (float((high - low).max()) or 1.0)
     axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin), aspect="equal")
@@ -173,14 +172,10 @@ def _set_plane(axes: Axes, reachable: Matrix, points: Matrix, labels: tuple[str,
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _add_arrow(
-    axes: Axes, start: Vector, end: Vector, *, gap: float, linestyle: str = "solid", curvature: float = 0.0
-) -> None:
+def _add_arrow(axes: Axes, start: Vector, end: Vector, *, gap: float, **style: Any) -> None:
     """Draw an arrow that leaves `gap` printer's points free at both ends."""
-    arrow = FancyArrowPatch((start[0], start[1]), (end[0], end[1]), arrowstyle="-|>", shrinkA=gap, shrinkB=gap)
-    arrow.set(color="black", linestyle=linestyle, linewidth=1.3, zorder=3, mutation_scale=13)
-    arrow.set_connectionstyle(f"arc3,rad={curvature}")
-    axes.add_patch(arrow)
+    line: dict[str, Any] = {"color": "black", "linewidth": 1.3, "mutation_scale": 13, "shrinkA": gap, "shrinkB": gap}
+    axes.annotate("", tuple(end), tuple(start), zorder=3, arrowprops={"arrowstyle": "-|>", **line, **style})
 
 
 def _add_label(axes: Axes, label: str, place: Vector, offset: tuple[int, int] = (8, 8)) -> None:
