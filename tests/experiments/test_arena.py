@@ -44,7 +44,15 @@ def test_without_preferences_an_aware_teacher_is_the_plain_one():
 
 
 def test_tables_have_a_row_for_each_teacher_and_say_what_failed():
-    row = {"group": "grid", "failed": "", "reward": 1.0, "most": 2.0, "reward_by_round": [0.5, 1.0], "seed": 0, "replicate": 0}
+    row = {
+        "group": "grid",
+        "failed": "",
+        "reward": 1.0,
+        "most": 2.0,
+        "reward_by_round": [0.5, 1.0],
+        "seed": 0,
+        "replicate": 0,
+    }
     row["bound"] = None
     rows = [
         row | {"model": f"{name}, hard", "teacher": teacher, "domain": "grid", "learner": f"{name}, hard"}

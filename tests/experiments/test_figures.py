@@ -1,10 +1,7 @@
 """Whole figures: the right data in the right panels, one scale, one legend, and nothing outside the page."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -18,9 +15,7 @@ from tutelage.experiments.figures import (
     line_search_figure,
     proof_figure,
     rounds_figure,
-    taught_picture,
 )
-from tutelage.model.policy import uniform_policy
 from tutelage.pictures.plots import Curve, Panel
 
 WORLD = object_world(10, 0)
@@ -48,11 +43,6 @@ def some_weights(learners=LEARNERS) -> dict:
     return {teacher: {name: rng.normal(size=sizes[name]) for name in learners} for teacher in ("Agnostic", "Aware")}
 
 
-def taught(learner) -> Figure:
-    policy = uniform_policy(WORLD.domain(learner).mdp)
-    return taught_picture(WORLD, learner, SimpleNamespace(policy=policy, feature_weights=np.ones(7)))
-
-
 FIGURES = {
     "figure1": lambda: figure1(WORLD, FIGURE_1 | {"avoided": [False] * 100 + [False]}),
     "figure2": lambda: figure2(WORLD, some_weights(), ("avoided", "Agnostic", "Aware")),
@@ -61,7 +51,6 @@ FIGURES = {
     "line search": lambda: line_search_figure(PUSHES),
     "proof": lambda: proof_figure(PROOF),
     "demo": lambda: demo_picture(WORLD, [given["L3"] for given in some_weights(("L3",)).values()], PANEL),
-    "taught": lambda: taught("L3"),
 }
 
 

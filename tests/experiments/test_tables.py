@@ -51,7 +51,7 @@ def test_both_deviations():
     found = cell([0.0, 1.0, 2.0])
     assert found.mean == 1.0
     assert found.standard_error == pytest.approx(1 / math.sqrt(3))
-    assert found.as_printed == pytest.approx(math.sqrt(2 / 3) / 3)
+    assert found.as_data()["as_printed"] == pytest.approx(math.sqrt(2 / 3) / 3)
 
 
 @pytest.mark.parametrize(

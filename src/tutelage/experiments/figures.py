@@ -214,49 +214,47 @@ def demo_picture(world: tl.ObjectWorld, weights: Sequence[ArrayLike], panel: Pan
     return figure
 
 
-def taught_picture(world: tl.ObjectWorld, learner: str, response: tl.Response) -> Figure:
-    """A response: the learner's policy with the cells that it avoids, and the reward that it infers."""
-    figure, weights = Figure(figsize=(10.0, 5.2), layout="constrained"), response.feature_weights
-    left, right = figure.subplots(1, 2)
-    draw_world(left, world, avoided=learner, policy=response.policy)
-    left.set_title(f"What {learner} does", fontsize="medium")
-    if weights is None:
-        right.set_title("It infers no weights of the features", fontsize="medium")
-        right.set_axis_off()
-    else:
-        right.set_title("The reward that it acts as if it had", fontsize="medium")
-        _draw_inferred(figure, world, [right], [(learner, weights)], is_outlined=True)
-    return figure
-
-
-def domain_picture(domain: tl.Domain, transcript: tl.Transcript, limits: Mapping[str, float]) -> Figure:
+def domain_picture(
+    domain: tl.Domain,
+    transcript: tl.Transcript,
+    limits: Mapping[str, float],
+    world: tl.ObjectWorld | None = None,
+    learner: str = "L5",
+) -> Figure:
     """The last round in any domain: features shown, done and allowed; rewards over rounds; a map, if there is one.
 
-    limits: those of the learner on preferences, by name; empty where they are not known.
+    limits: those of the learner on preferences, by name; empty where they are not known. world: where the domain is one
+    of its learner's, L1 .. L5; then what the learner does there, and the reward that it acts as if it had.
     """
     final, has_map = transcript.final, domain.positions is not None
-    n_panels = 2 + bool(domain.n_preference) + has_map
-    figure = Figure(figsize=(4.4 * n_panels, 4.2), layout="constrained")
-    rewards, *preferences, rounds = figure.subplots(1, n_panels, squeeze=False)[0][: n_panels - has_map]
+    weights = final.response.feature_weights if world else None
+    n_panels = 2 + bool(domain.n_preference) + (has_map or world is not None) + (weights is not None)
+    figure, panels = panels_of(n_panels, 4.4, 4.2)
+    left = iter(panels)
+
+    def titled(title: str) -> Axes:
+        axes = next(left)
+        axes.set_title(title, fontsize="medium")
+        return axes
+
     # The time at a goal would make all other bars too short to be seen.
     drawn = [i for i, name in enumerate(domain.reward_names) if name != AT_GOAL] or [0]
     bars = {"shown": final.lesson.expectation[drawn], "done": final.response.expectation.reward[drawn]}
     errors = {"shown": final.lesson.uncertainty[drawn]} if final.lesson.uncertainty.any() else None
-    draw_features(rewards, [domain.reward_names[i] for i in drawn], bars, errors=errors)
-    rewards.set_title("what is rewarded", fontsize="medium")
-    for axes in preferences:
+    draw_features(titled("what is rewarded"), [domain.reward_names[i] for i in drawn], bars, errors=errors)
+    if domain.n_preference:
         allowed = np.array([limits.get(name, np.inf) for name in domain.preference_names]) if limits else None
         bars = {} if final.lesson.policy is None else {"shown": tl.expectation(domain, final.lesson.policy).preference}
-        draw_features(
-            axes, domain.preference_names, bars | {"done": final.response.expectation.preference}, allowed=allowed
-        )
-        axes.set_title("what the learner avoids", fontsize="medium")
-    for axes in (rewards, *preferences):
-        axes.legend(fontsize="small", frameon=False)
-    draw_rounds(rounds, transcript)
+        bars["done"] = final.response.expectation.preference
+        draw_features(titled("what the learner avoids"), domain.preference_names, bars, allowed=allowed)
+    draw_rounds(next(left), transcript)
     if has_map:
-        draw_map(figure.axes[-1], domain, shown=final.lesson.policy, done=final.response.policy)
-        figure.axes[-1].set_title("where they go", fontsize="medium")
+        draw_map(titled("where they go"), domain, shown=final.lesson.policy, done=final.response.policy)
+    if world is not None:
+        draw_world(titled(f"what {learner} does"), world, avoided=learner, policy=final.response.policy)
+    if world is not None and weights is not None:
+        place = titled("the reward that it acts as if it had")
+        _draw_inferred(figure, world, [place], [(learner, weights)], is_outlined=True)
     return figure
 
 

@@ -91,11 +91,6 @@ class Cell:
         return float(np.std(self.rewards, ddof=1)) / math.sqrt(n) if n > 1 else math.nan
 
     @property
-    def as_printed(self) -> float:
-        """std / n, as the paper prints it after the plus-minus sign."""
-        return float(np.std(self.rewards)) / len(self.rewards) if self.rewards else math.nan
-
-    @property
     def difference(self) -> float:
         """Our mean minus the paper's."""
         return self.mean - self.printed.mean if self.printed else math.nan
@@ -144,7 +139,9 @@ class Cell:
     def as_data(self) -> dict[str, Any]:
         """The cell for JSON; unknown numbers are null."""
         printed, deviation = self.printed or (math.nan, math.nan)
-        numbers = {"mean": self.mean, "standard_error": self.standard_error, "as_printed": self.as_printed}
+        # As Table 1 prints it after the plus-minus sign.
+        as_printed = float(np.std(self.rewards)) / len(self.rewards) if self.rewards else math.nan
+        numbers = {"mean": self.mean, "standard_error": self.standard_error, "as_printed": as_printed}
         numbers |= {"printed": printed, "printed_deviation": deviation, "difference": self.difference}
         known = {name: None if math.isnan(number) else number for name, number in numbers.items()}
         counts = {"n_worlds": len(self.rewards), "n_refused": self.n_refused}

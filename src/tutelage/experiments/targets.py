@@ -209,22 +209,19 @@ def demo(
     allowance: the discounted visits that L2 allows to each kind of cell it avoids. done: called after each task.
     Returns the results as data, what is printed, and the picture.
     """
-
     pairs, hard = figure_2(world), LearnerSetting.of("hard", violation_allowance=allowance)
     taught = {each.name: Task(world, "L2", hard, each) for each in settings.KNOWING + settings.ADAPTIVE}
     rows = dict[RowKey, Row]()
     for task in (*pairs.values(), *taught.values()):
         rows[task.key] = run.compute_row(task)
         done(f"{task.learner}, {task.teacher.name}")
-    soft = {
-        learner: [rows[pairs[name, learner].key].outcome for name in ("agnostic", "bilevel")] for learner in LEARNERS
-    }
-    rounds = {name: rows[task.key].outcome for name, task in taught.items()}
+    soft = {name: [rows[pairs[who, name].key].outcome for who in ("agnostic", "bilevel")] for name in LEARNERS}
     shown = [
         {"learner": learner, "optimal": agnostic["lesson_rewards"][0], "agnostic": agnostic["reward"]}
         | {"aware": aware["reward"], "bound": aware["bound"]}
         for learner, (agnostic, aware) in soft.items()
     ]
+    rounds = {name: rows[task.key].outcome for name, task in taught.items()}
     data = {"world": str(world), "allowance": allowance, "rows": shown, "rounds": rounds}
     header = ("learner", "optimal policy", "agnostic lesson", "aware lesson", "bound on any lesson")
     body = [(str(name), *(f"{value:.3f}" for value in values)) for name, *values in (row.values() for row in shown)]

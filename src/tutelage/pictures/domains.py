@@ -22,7 +22,7 @@ from matplotlib.lines import Line2D
 from tutelage.arrays import ArrayLike, Indices, Matrix, Readable, Vector, brief
 from tutelage.chains.expectations import occupancy, state_occupancy
 from tutelage.data.files import AnyPath, write_whole
-from tutelage.data.showing import Shown
+from tutelage.data.showing import Shown, ShownDemonstration
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.environments.roads import places, ways
 from tutelage.model.mdp import Domain, absorbing_states
@@ -71,6 +71,7 @@ def draw_features(
     axes.invert_yaxis()
     axes.axvline(0.0, color="0.3", linewidth=0.8)
     axes.set_xlabel("discounted total")
+    axes.legend(fontsize="small", frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -146,14 +147,14 @@ def draw_routes(axes: Axes, domain: Domain, shown: Shown, most: int = 4) -> None
     """Draw the first routes on the map of a domain, on its grid, or else as strips of the names of states."""
     at, items = places(domain), list(shown)[:most]
     if not np.isfinite(at).any():
-        _draw_strips(axes, [(_label(item), [as_text(state) for state, _ in item.steps]) for item in items])
+        _draw_strips(axes, [(_heading(item), [as_text(state) for state, _ in item.steps]) for item in items])
         return
     _draw_ways(axes, domain, at)
     for number, item in enumerate(items):
         way = at[shown.demonstrations[number].states]
         way = way[np.isfinite(way).all(axis=1)]
         style: dict[str, Any] = {"color": COLOURS[number], "linewidth": 4.5 - number, "zorder": 3 + number}
-        axes.plot(*way.T, label=_label(item), solid_capstyle="round", **style)
+        axes.plot(*way.T, label=_heading(item), solid_capstyle="round", **style)
         axes.scatter(*way[:1].T, marker="o", label="start" if number == 0 else None, **ENDS)
         axes.scatter(*way[-1:].T, marker="*", label="end" if number == 0 else None, **ENDS)
     axes.set_aspect("equal")
@@ -161,10 +162,9 @@ def draw_routes(axes: Axes, domain: Domain, shown: Shown, most: int = 4) -> None
     axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False)
 
 
-def _label(item: Any) -> str:
-    reward = "" if item.reward is None else f", reward {item.reward:.4g}"
-    exceeds = f", exceeds {', '.join(item.exceeds)}" if item.exceeds else ""
-    return f"{item.share:.0%}{reward}{exceeds}" + (", does not arrive" if item.arrives is False else "")
+def _heading(item: ShownDemonstration) -> str:
+    """Its share and reward, without what it counts."""
+    return item.text().partition(": ")[0]
 
 
 def _draw_ways(axes: Axes, domain: Domain, at: Matrix) -> tuple[Matrix, Indices]:
@@ -228,15 +228,10 @@ def as_html(value: Any) -> str:
     if isinstance(value, ObjectWorld):
         return _picture(lambda axes: draw_world(axes, value))
     if isinstance(value, Transcript):
-        rows: Iterable[Sequence[Any]] = [
-            (number, taught.lesson_reward, taught.response_reward, taught.distance, taught.bound, taught.reason)
-            for number, taught in enumerate(value.rounds, start=1)
-        ]
         drawn = _picture(lambda axes: draw_rounds(axes, value)) if value.rounds else ""
-        head = ("round", "lesson", "learner", "distance", "bound", "reason")
-        return f"{drawn}{table(head, rows)}<p>Ended: {escape(value.ended)}.</p>"
+        return f"{drawn}<pre>{escape(str(value))}</pre>"
     if isinstance(value, Response):
-        rows = zip(value.reward_names, value.lesson.expectation, value.compared, strict=True)
+        rows: Iterable[Sequence[Any]] = zip(value.reward_names, value.lesson.expectation, value.compared, strict=True)
         proof = "no certificate" if value.certificate is None else f"certified gap {value.certificate.gap:.2g}"
         return f"{table(('feature', 'shown', 'done'), rows)}<p>{proof}</p>"
     if isinstance(value, Lesson):

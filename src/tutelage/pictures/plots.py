@@ -80,6 +80,9 @@ def draw_curves(axes: Axes, panel: Panel) -> None:
             low, high = np.subtract(curve.learner, curve.error), np.add(curve.learner, curve.error)
             axes.fill_between(places, low, high, color=common["color"], alpha=0.2, linewidth=0, zorder=2)
     axes.margins(x=0.02)
+    low, high = axes.get_xlim()
+    if high - low < 1:
+        axes.set_xlim(low - 0.5, high + 0.5)
     axes.set(xlabel=panel.labels[0], ylabel=panel.labels[1])
     axes.set_title(panel.title, fontsize="medium")
     axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
