@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 
 import tutelage as tl
 from tutelage.arrays import Flags, Indices, Vector
-from tutelage.experiments.means import Mean, draw_means, means
+from tutelage.experiments.means import Mean, draw_means
 from tutelage.experiments.plans import Offer
+from tutelage.experiments.sweeps import Sweep
 from tutelage.experiments.tables import Grid, pivot
 from tutelage.teachers.base import best_kept
 from tutelage.teachers.candidates import CandidateTeacher
@@ -219,12 +220,12 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
 
     The last tables have what awareness gains, in each world with each learner.
     """
-    regrets = [dict(row, regret=None if row["failed"] else row["most"] - row["reward"]) for row in rows]
+    regrets = tuple(dict(row, regret=None if row["failed"] else row["most"] - row["reward"]) for row in rows)
     texts: dict[str, dict[tuple[str, ...], str]] = {}
-    for mean in means(regrets, "regret", None):
+    for mean in Sweep(regrets).means("regret"):
         learner, kind = mean.learner.split(", ")
         texts.setdefault(f"{mean.domain}, {kind}: bound less reward", {})[mean.teacher, learner] = _text(mean)
-    for mean in means(rows, "most", None):
+    for mean in Sweep(tuple(rows)).means("most"):
         learner, kind = mean.learner.split(", ")
         if mean.n:
             cells = texts[f"{mean.domain}, {kind}: bound less reward"]
@@ -238,13 +239,13 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
 
 def gains(rows: Sequence[Mapping[str, Any]]) -> list[Mean]:
     """What awareness gains, over seeds: of each the mean over pairs of teachers. teacher: the kind of preferences."""
-    halves = [
+    halves = tuple(
         dict(row, teacher=AWARE if row["teacher"].startswith(AWARE) else "plain")
         for row in rows
         if not row["model"].endswith(", none")
-    ]
+    )
     gained = []
-    for mean in (mean for mean in means(halves, "reward", "plain") if mean.teacher == AWARE):
+    for mean in (mean for mean in Sweep(halves).means(against="plain") if mean.teacher == AWARE):
         learner, kind = mean.learner.split(", ")
         gain = replace(mean, reward=mean.difference, standard_error=mean.difference_error, n_failed=0)
         gained.append(replace(gain, learner=learner, teacher=kind))

@@ -84,16 +84,7 @@ class MeanCurve:
     regret_error: float = math.nan
 
 
-def means(rows: Sequence[AnyRow], of: str, against: str | None) -> list[Mean]:
-    """One for each group, learner and teacher. against: the teacher of the differences; by default the first."""
-    if not any(isinstance(row.get(of), int | float) for row in rows):
-        raise InvalidInput(f"no row has a number {of!r}")
-    if against is not None and against not in {row["teacher"] for row in rows}:
-        raise InvalidInput(f"no row has the teacher {against!r}, so there is no difference from it")
-    return [mean for place, taught in _by_learner(rows).items() for mean in _of_learner(place, taught, of, against)]
-
-
-def _of_learner(place: tuple[str, str], taught: Taught, of: str, against: str | None) -> Iterator[Mean]:
+def means_of_learner(place: tuple[str, str], taught: Taught, of: str, against: str | None) -> Iterator[Mean]:
     """The means of each teacher of one learner in one group."""
     known = {
         teacher: {spot: float(row[of]) for spot, row in several.items() if not row["failed"] and row[of] is not None}
@@ -126,20 +117,11 @@ def estimate(values: Mapping[Spot, float]) -> Estimate:
     return Estimate(float(averages.mean()), error, n)
 
 
-def curves(rows: Sequence[AnyRow], of: str, by: str, within: float) -> list[MeanCurve]:
-    """The mean of a column round by round, or at equal numbers of demonstrations or steps shown.
+def curves_of_learner(place: tuple[str, str], taught: Taught, of: str, by: str, within: float) -> Iterator[MeanCurve]:
+    """The curves of each teacher of one learner in one group, from the first budget at which every case has a value.
 
     within: how close to the best is close, as a share of it.
     """
-    if rows and not any(f"{of}_by_round" in row for row in rows):
-        raise InvalidInput(f"no row has a number {of!r} in rounds")
-    if by not in ("round", "n_demonstrations", "n_steps"):
-        raise InvalidInput(f"by must be 'round', 'n_demonstrations' or 'n_steps', got {by!r}")
-    return [curve for key, taught in _by_learner(rows).items() for curve in _curves(key, taught, of, by, within)]
-
-
-def _curves(place: tuple[str, str], taught: Taught, of: str, by: str, within: float) -> Iterator[MeanCurve]:
-    """The curves of each teacher of one learner in one group, from the first budget at which every case has a value."""
     paths = {
         teacher: {spot: _path(row, of, by) for spot, row in several.items() if not row["failed"]}
         for teacher, several in taught.items()
@@ -174,7 +156,7 @@ def _path(row: AnyRow, of: str, by: str) -> tuple[Vector, Vector]:
     return np.cumsum(spent, dtype=float), np.array(values, dtype=float)
 
 
-def _by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], Taught]:
+def by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], Taught]:
     """The rows of each group and learner, by teacher and spot."""
     replicates: dict[str, set[Hashable]] = {}
     for row in rows:

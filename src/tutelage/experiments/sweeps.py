@@ -59,7 +59,12 @@ class Sweep(Readable):
 
         against: the teacher of the paired differences; by default the first one of the plan.
         """
-        return means.means(self.rows, of, against)
+        if not any(isinstance(row.get(of), int | float) for row in self.rows):
+            raise InvalidInput(f"no row has a number {of!r}")
+        if against is not None and against not in {row["teacher"] for row in self.rows}:
+            raise InvalidInput(f"no row has the teacher {against!r}, so there is no difference from it")
+        by_learner = means.by_learner(self.rows).items()
+        return [mean for place, taught in by_learner for mean in means.means_of_learner(place, taught, of, against)]
 
     def curves(self, of: str = "reward", *, by: str = "round", within: float = 0.01) -> list[MeanCurve]:
         """The mean of the reward, or of a metric, after each round, or by what was shown until then.
@@ -67,7 +72,12 @@ class Sweep(Readable):
         by: "round", "n_demonstrations" or "n_steps", so that teachers are compared at equal budgets. within: the share
         of the best reward that may be missing where a curve counts as having reached it.
         """
-        return means.curves(self.rows, of, by, within)
+        if self.rows and not any(f"{of}_by_round" in row for row in self.rows):
+            raise InvalidInput(f"no row has a number {of!r} in rounds")
+        if by not in ("round", "n_demonstrations", "n_steps"):
+            raise InvalidInput(f"by must be 'round', 'n_demonstrations' or 'n_steps', got {by!r}")
+        by_learner = means.by_learner(self.rows).items()
+        return [curve for at, taught in by_learner for curve in means.curves_of_learner(at, taught, of, by, within)]
 
     def to_file(self, path: AnyPath) -> None:
         """Write the rows: .csv, .jsonl, .json, or .parquet, which needs pyarrow."""
