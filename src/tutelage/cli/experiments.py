@@ -144,8 +144,7 @@ def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "run.Backend", as_j
     from tutelage.data.files import write_whole
     from tutelage.experiments import arena, sweeps
 
-    plan, offer = arena.plan(n_seeds, is_quick=is_quick), arena.offer()
-    tasks, kept = sweeps.open_sweep(plan, out, retry=False, offer=offer)
+    tasks, kept = sweeps.open_sweep(arena.plan(n_seeds, is_quick=is_quick), out, retry=False, **arena.offer())
     tasks = [task for task in tasks if not arena.is_repeated(task)]
     _compute("arena", tasks, kept, backend)
     result = sweeps.collected(tasks, kept.rows())

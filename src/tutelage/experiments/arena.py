@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 import tutelage as tl
 from tutelage.arrays import Flags, Indices, Vector
 from tutelage.experiments.means import Mean, draw_means
-from tutelage.experiments.plans import Offer
 from tutelage.experiments.sweeps import Sweep
 from tutelage.experiments.tables import Grid, pivot
 from tutelage.teachers.base import best_kept
@@ -195,11 +194,11 @@ def plan(n_seeds: int, *, is_quick: bool) -> dict[str, Any]:
     return {
         "seeds": list(range(n_seeds)),
         "domain": [{"name": name, "domain": WORLDS[name], "group": name} for name in worlds],
-        "teacher": [{"name": name, "max_rounds": N_ROUNDS} for name in offer().teachers],
+        "teacher": [{"name": name, "max_rounds": N_ROUNDS} for name in offer()["teachers"]],
     }
 
 
-def offer() -> Offer:
+def offer() -> dict[str, Any]:
     """Learners by name and kind of preferences; plain teachers and aware ones; the bound, and what is avoided."""
     learners = {f"{name}, {kind}": partial(make_learner, name=name, kind=kind) for name in LEARNERS for kind in KINDS}
     teachers = {
@@ -207,7 +206,7 @@ def offer() -> Offer:
         for name in TEACHERS
         for is_aware in (False, True)
     }
-    return Offer(learners, teachers, {"most": bound, "avoided": count})
+    return {"learners": learners, "teachers": teachers, "metrics": {"most": bound, "avoided": count}}
 
 
 def is_repeated(task: Any) -> bool:

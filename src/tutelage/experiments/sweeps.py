@@ -16,7 +16,7 @@ from tutelage.arrays import Readable
 from tutelage.data.files import AnyPath, write_table, write_whole
 from tutelage.experiments import means
 from tutelage.experiments.means import Mean, MeanCurve
-from tutelage.experiments.plans import NO_OFFER, Offer, Players, read_plan
+from tutelage.experiments.plans import Players, read_plan
 from tutelage.experiments.run import Backend, run
 from tutelage.experiments.settings import ALLOWANCE, RowKey, Task
 from tutelage.experiments.store import Row, Store
@@ -131,18 +131,21 @@ def sweep(
     jobs: processes on this machine. address: of a Dask scheduler, in their place. retry: compute the rows that failed
     again. on_row: called after each row is stored.
     """
-    offer = Offer(learners or {}, teachers or {}, metrics or {}, seeds, str(version))
-    tasks, store = open_sweep(plan, out, retry=retry, offer=offer)
+    players = {"learners": learners or {}, "teachers": teachers or {}, "metrics": metrics or {}}
+    tasks, store = open_sweep(plan, out, retry=retry, **players, seeds=seeds, version=str(version))
     run(tasks, store, Backend(jobs, address), on_row=on_row)
     return collected(tasks, store.rows())
 
 
 def open_sweep(
-    plan: AnyPath | Mapping[str, Any], out: AnyPath, *, retry: bool, offer: Offer = NO_OFFER
+    plan: AnyPath | Mapping[str, Any], out: AnyPath, *, retry: bool, **given: Any
 ) -> tuple[list[Task], Store]:
-    """Every task of a plan, and the store in the folder `out`. retry: without the rows that failed."""
+    """Every task of a plan, and the store in the folder `out`. given: by a script.
+
+    retry: without the rows that failed.
+    """
     store = Store(Path(out) / "sweep.sqlite")
-    tasks = read_plan(plan, Path(out) / "domains", offer)
+    tasks = read_plan(plan, Path(out) / "domains", **given)
     if retry:
         store.drop(key for key, row in store.rows().items() if "refused" in row.outcome)
     return tasks, store

@@ -8,6 +8,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from html import escape
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -122,14 +123,12 @@ def draw_policy(axes: Axes, domain: Domain | ObjectWorld, policy: ArrayLike, *, 
     visits = state_occupancy(mdp, chosen)
     states = [int(state) for state in np.argsort(-visits, kind="stable")[:n_states] if visits[state] > 0]
     for place, state in enumerate(states):
-        left = 0.0
-        for number, choice in enumerate(range(mdp.first_choice[state], mdp.first_choice[state + 1])):
-            probability = float(chosen[choice])
-            axes.barh(place, probability, 0.8, left, color=COLOURS[number % len(COLOURS)], edgecolor="white", alpha=0.6)
-            if probability > 0.1:
-                name = as_text(domain.choice_name(choice))[: int(40 * probability)]
-                axes.text(left + probability / 2, place, name, ha="center", va="center", fontsize="small")
-            left += probability
+        choices = np.arange(mdp.first_choice[state], mdp.first_choice[state + 1])
+        widths, colours = chosen[choices], list(islice(cycle(COLOURS), len(choices)))
+        bars = axes.barh(place, widths, 0.8, np.cumsum(widths) - widths, color=colours, edgecolor="white", alpha=0.6)
+        room = np.where(widths > 0.1, 40 * widths, 0).astype(int)
+        names = [as_text(domain.choice_name(choice))[:most] for choice, most in zip(choices, room, strict=True)]
+        axes.bar_label(bars, names, label_type="center", fontsize="small")
     names = [f"{as_text(domain.state_name(state))[:30]} ({visits[state]:.3g})" for state in states]
     axes.set_yticks(range(len(states)), names)
     axes.invert_yaxis()
@@ -197,13 +196,13 @@ def save_picture(figure: Figure, stem: AnyPath) -> list[Path]:
     place = Path(stem)
     if not place.name:
         raise InvalidInput(f"a picture needs a file name, such as {place / 'picture'}, got {str(stem)!r}")
-    contents = {"png": _rendered(figure, "png", dpi=150, metadata=PNG_METADATA), "svg": as_svg(figure).encode()}
+    contents = _rendered(figure, "png", dpi=150, metadata=PNG_METADATA), as_svg(figure).encode()
     # A dot in the stem does not start a suffix.
-    paths = {suffix: place.with_name(f"{place.name}.{suffix}") for suffix in contents}
+    paths = [place.with_name(f"{place.name}.{suffix}") for suffix in ("png", "svg")]
     place.parent.mkdir(parents=True, exist_ok=True)
-    for suffix, path in paths.items():
-        write_whole(path, contents[suffix])
-    return list(paths.values())
+    for path, content in zip(paths, contents, strict=True):
+        write_whole(path, content)
+    return paths
 
 
 def as_svg(figure: Figure) -> str:
