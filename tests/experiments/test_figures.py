@@ -24,6 +24,7 @@ PANEL = Panel("L2", [Curve("Vol", [2.5, 7.5], [8.6, 8.1]), Curve("Lin", [2.5, 5.
 TRIANGLE = [[0.0, 0.0], [8.6, 0.0], [0.0, 8.7]]
 POINTS = {"optimal": [8.6, 0.0], "answered": [2.5, 0.0], "aware": [2.5, 6.2]}
 FIGURE_1 = {"reachable": TRIANGLE, "feasible": [[0, 0], [2.5, 0], [2.5, 6.2], [0, 8.7]], "points": POINTS}
+FIGURE_1["avoided"] = [False] * 101
 PUSHES = {
     "reachable": TRIANGLE,
     "weights": [1.0, 0.9],
@@ -44,8 +45,8 @@ def some_weights(learners=LEARNERS) -> dict:
 
 
 FIGURES = {
-    "figure1": lambda: figure1(WORLD, FIGURE_1 | {"avoided": [False] * 100 + [False]}),
-    "figure2": lambda: figure2(WORLD, some_weights(), ("avoided", "Agnostic", "Aware")),
+    "figure1": lambda: figure1(WORLD, FIGURE_1),
+    "figure2": lambda: figure2(WORLD, some_weights()),
     "rounds": lambda: rounds_figure([PANEL, PANEL]),
     "one panel": lambda: rounds_figure([PANEL]),
     "line search": lambda: line_search_figure(PUSHES),
@@ -77,11 +78,6 @@ def test_figure_1_has_the_three_policies_where_they_are():
     assert len({line.get_marker() for line in plane.lines}) == 3
 
 
-def test_figure_1_needs_no_avoided_cells():
-    grid = figure1(WORLD, FIGURE_1).axes[0]
-    assert "avoided" not in {held.get_label() for held in grid.collections}
-
-
 def test_figure_6_has_both_pushes_where_they_are():
     """Each learner's point and lesson is drawn; the push that no policy realises has its aim too."""
     axes = line_search_figure(PUSHES).axes[0]
@@ -110,9 +106,9 @@ def test_figure_7_is_the_triangle_of_the_proof():
 
 def test_figure_2_shows_the_reward_that_each_learner_infers_in_one_scale():
     weights = some_weights()
-    grid = np.array(figure2(WORLD, weights, ("avoided", "Agnostic", "Aware")).axes[:15]).reshape(3, 5)
+    grid = np.array(figure2(WORLD, weights).axes[:15]).reshape(3, 5)
     assert [axes.get_title() for axes in grid[0]] == list(LEARNERS)
-    assert [axes.get_ylabel() for axes in grid[:, 0]] == ["avoided", "Agnostic", "Aware"]
+    assert [axes.get_ylabel() for axes in grid[:, 0]] == ["world", "Agnostic", "Aware"]
     limits = set()
     for row, teacher in zip(grid[1:], weights, strict=True):
         for axes, learner in zip(row, LEARNERS, strict=True):

@@ -77,15 +77,14 @@ def figure1(world: tl.ObjectWorld, result: Mapping[str, Any]) -> Figure:
     """Figure 1: a world with the cells that the learner avoids, and the reachable expectations with three policies.
 
     result: "reachable" and "feasible", corners (n, 2); "points", the coordinates of "optimal", "answered" and
-    "aware"; and optionally "avoided", (S,) booleans.
+    "aware"; "avoided", (S,) booleans.
     """
     figure = Figure(figsize=(12.0, 4.6), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1.0, 1.7), squeeze=False)[0]
     grid = left.subplots()
-    draw_world(grid, world, avoided=result.get("avoided"))
+    draw_world(grid, world, avoided=result["avoided"])
     grid.set_title("(a) the world and what the learner avoids", fontsize="medium")
-    key = world_key(has_avoided="avoided" in result)
-    left.legend(handles=key, loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    left.legend(handles=world_key(), loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     plane = right.subplots()
     points = {label: result["points"][name] for name, label in LABELS.items()}
     answer = (LABELS["optimal"], LABELS["answered"])
@@ -96,11 +95,10 @@ def figure1(world: tl.ObjectWorld, result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def figure2(world: tl.ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]], titles: Sequence[str]) -> Figure:
+def figure2(world: tl.ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]]) -> Figure:
     """Figure 2: the cells that each learner avoids, and the reward that it infers from each teacher, in one scale.
 
     weights: teacher's name -> learner's name -> (d_r + d_c,); the learners are those of the first teacher.
-    titles: one per row; the first row shows the worlds.
     """
     learners = list(next(iter(weights.values())))
     figure = Figure(figsize=(2.15 * len(learners) + 1.2, 2.15 * (1 + len(weights)) + 0.6), layout="constrained")
@@ -110,7 +108,7 @@ def figure2(world: tl.ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]
         axes.set_title(learner)
     inferred = [(learner, given[learner]) for given in weights.values() for learner in learners]
     _draw_inferred(figure, world, list(grid[1:].flat), inferred)
-    for title, first in zip(titles, grid[:, 0], strict=True):
+    for title, first in zip(("world", *weights), grid[:, 0], strict=True):
         first.set_ylabel(title)
     return figure
 

@@ -7,7 +7,7 @@ only, each seed is a case. So a seed that changes nothing in a domain is not cou
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from tutelage.arrays import Vector
 from tutelage.experiments.figures import legend, panels_of, rounds_figure, scale
 from tutelage.experiments.settings import NUMBERS
-from tutelage.experiments.tables import Grid, column_label, pivot
+from tutelage.experiments.tables import Estimate, Grid, column_label, pivot
 from tutelage.outcomes import InvalidInput
 from tutelage.pictures.plots import Curve, Panel, look
 
@@ -24,14 +24,6 @@ AnyRow = Mapping[str, Any]
 Spot = tuple[Hashable, Hashable]
 # The rows of one learner in one group, by teacher.
 Taught = dict[str, dict[Spot, AnyRow]]
-
-
-class Estimate(NamedTuple):
-    """The mean of n cases. error: its standard error; NaN for one case."""
-
-    mean: float
-    error: float
-    n: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +101,7 @@ def estimate(values: Mapping[Spot, float]) -> Estimate:
     cases: dict[Hashable, list[float]] = {}
     for (case, _), value in values.items():
         cases.setdefault(case, []).append(value)
-    averages = np.array([np.mean(several) for several in cases.values()])
-    n = len(averages)
-    if not n:
-        return Estimate(math.nan, math.nan, 0)
-    error = float(averages.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
-    return Estimate(float(averages.mean()), error, n)
+    return Estimate.of(float(np.mean(several)) for several in cases.values())
 
 
 def curves_of_learner(place: tuple[str, str], taught: Taught, of: str, by: str, within: float) -> Iterator[MeanCurve]:

@@ -192,7 +192,7 @@ def _numbers(found: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
             yield (
                 f"{cell.learner}, {size}x{size}, {cell.teacher}",
                 f"{printed.mean:.2f} ±{printed.deviation:.2f}" if printed else "",
-                f"{cell.mean:.2f} ±{cell.standard_error:.2f}",
+                f"{cell.estimate.mean:.2f} ±{cell.estimate.error:.2f}",
                 cell.verdict,
                 cell.spread,
                 f"{sum(cells[place].verdict == 'agrees' for cells in every)} of {len(every)}",

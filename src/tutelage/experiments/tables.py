@@ -34,6 +34,22 @@ LEGEND = (
 )
 
 
+class Estimate(NamedTuple):
+    """The mean of n numbers. error: its standard error, with n - 1 degrees of freedom; NaN for one number."""
+
+    mean: float
+    error: float
+    n: int
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Estimate":
+        """The mean of these values; NaN if there are none."""
+        several = np.array([*values])
+        n = len(several)
+        error = float(several.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+        return cls(float(several.mean()) if n else math.nan, error, n)
+
+
 class Printed(NamedTuple):
     """A printed entry: a mean and the deviation after its plus-minus sign.
 
@@ -80,20 +96,14 @@ class Cell:
     tolerance: float
 
     @property
-    def mean(self) -> float:
+    def estimate(self) -> Estimate:
         """The mean over the worlds."""
-        return float(np.mean(self.rewards)) if self.rewards else math.nan
-
-    @property
-    def standard_error(self) -> float:
-        """std / sqrt(n), with n - 1 degrees of freedom; NaN for a single world."""
-        n = len(self.rewards)
-        return float(np.std(self.rewards, ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+        return Estimate.of(self.rewards)
 
     @property
     def difference(self) -> float:
         """Our mean minus the paper's."""
-        return self.mean - self.printed.mean if self.printed else math.nan
+        return self.estimate.mean - self.printed.mean if self.printed else math.nan
 
     @property
     def verdict(self) -> str:
@@ -115,9 +125,9 @@ class Cell:
             return ""
         least, most = (math.sqrt(fdtri(len(self.rewards) - 1, N_WORLDS - 1, level)) for level in (0.025, 0.975))
         # Half of the last printed digit is 0.005.
-        if self.standard_error > most * (self.printed.deviation + 0.005):
+        if self.estimate.error > most * (self.printed.deviation + 0.005):
             return "wider"
-        return "narrower" if self.standard_error < least * (self.printed.deviation - 0.005) else "agrees"
+        return "narrower" if self.estimate.error < least * (self.printed.deviation - 0.005) else "agrees"
 
     @property
     def place(self) -> str:
@@ -130,7 +140,7 @@ class Cell:
 
     def __str__(self) -> str:
         """The mean ± its standard error, with the number of worlds where some were refused; and the paper's mean."""
-        mean, error = ("-" if math.isnan(value) else f"{value:.2f}" for value in (self.mean, self.standard_error))
+        mean, error = ("-" if math.isnan(value) else f"{value:.2f}" for value in self.estimate[:2])
         n = len(self.rewards)
         counted = f" [{n} of {n + self.n_refused} worlds]" if self.n_refused else ""
         mark = {"agrees": "=", "better": "+", "differs": "!", "": ""}[self.verdict]
@@ -141,7 +151,7 @@ class Cell:
         printed, deviation = self.printed or (math.nan, math.nan)
         # As Table 1 prints it after the plus-minus sign.
         as_printed = float(np.std(self.rewards)) / len(self.rewards) if self.rewards else math.nan
-        numbers = {"mean": self.mean, "standard_error": self.standard_error, "as_printed": as_printed}
+        numbers = {"mean": self.estimate.mean, "standard_error": self.estimate.error, "as_printed": as_printed}
         numbers |= {"printed": printed, "printed_deviation": deviation, "difference": self.difference}
         known = {name: None if math.isnan(number) else number for name, number in numbers.items()}
         counts = {"n_worlds": len(self.rewards), "n_refused": self.n_refused}
@@ -237,7 +247,4 @@ def beyond(n_worlds: int = N_WORLDS) -> Iterator[Entry]:
 
 def two_errors(rewards: tuple[float, ...], printed: Printed) -> float:
     """Two standard errors of the difference between our mean and the printed one."""
-    if len(rewards) < 2:
-        return OTHER_WORLDS
-    ours = float(np.var(rewards, ddof=1)) / len(rewards)
-    return max(OTHER_WORLDS, 2 * math.sqrt(ours + printed.deviation**2))
+    return max(OTHER_WORLDS, 2 * math.hypot(Estimate.of(rewards).error, printed.deviation))

@@ -71,7 +71,7 @@ def draw_figure_2(rows: Rows, _: int) -> Figure:
         if "refused" in outcome:
             raise Unavailable(f"this cannot be drawn, because {teacher} has no result: {outcome['refused']}")
         weights.setdefault(column_label(teacher), {})[learner] = outcome["weights"]
-    return figures.figure2(SHOWN.make(), weights, ("world", *weights))
+    return figures.figure2(SHOWN.make(), weights)
 
 
 def rounds_target(

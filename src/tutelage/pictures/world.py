@@ -109,19 +109,19 @@ def reward_scale(vmax: float) -> ScalarMappable:
     return ScalarMappable(Normalize(-vmax, vmax), "RdBu")
 
 
-def world_key(*, has_avoided: bool = True) -> list[Artist]:
+def world_key() -> list[Artist]:
     """The handles of a legend that explains the picture."""
     points: dict[str, Any] = {"linestyle": "", "color": "black"}
     area: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6}
-    handles: list[Artist] = [
+    return [
         Line2D([], [], marker="*", markersize=9.0, label="star", **points),
         Line2D([], [], marker="P", markersize=7.0, label="plus", **points),
         Line2D([], [], marker="o", markersize=4.5, label="dot", **points),
         Line2D([], [], marker="o", markersize=9.0, label="start", fillstyle="none", **points),
         Patch(facecolor=FILLS["green"], hatch="////", label="green distractor", **area),
         Patch(facecolor=FILLS["yellow"], hatch="---", label="yellow distractor", **area),
+        Patch(facecolor=AVOIDED_GREY, label="avoided by the learner", **area),
     ]
-    return handles + ([Patch(facecolor=AVOIDED_GREY, label="avoided by the learner", **area)] if has_avoided else [])
 
 
 def _on_grid(values: ArrayLike, world: ObjectWorld, name: str, n_each: int = 1) -> NDArray[Any]:
