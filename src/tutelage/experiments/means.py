@@ -199,8 +199,8 @@ def draw_means(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:
     teachers, parts = _distinct(mean.teacher for mean in means), []
     for domain in _distinct(mean.domain for mean in means):
         learners = _distinct(mean.learner for mean in means if mean.domain == domain)
-        size = math.ceil(len(learners) / math.ceil(len(learners) / most))
-        parts += [(domain, learners[first : first + size]) for first in range(0, len(learners), size)]
+        n_parts = math.ceil(len(learners) / most)
+        parts += [(domain, part.tolist()) for part in np.array_split(learners, n_parts)]
     longest = max(len(learners) for _, learners in parts)
     figure, panels = panels_of(len(parts), 4.8, longest * (0.1 * len(teachers) + 0.25) + 0.9)
     for axes, (domain, learners) in zip(panels, parts, strict=True):
@@ -220,7 +220,8 @@ def draw_means(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:
         axes.set_yticks(range(len(learners)), [learner.replace(", ", "\n", 1) for learner in learners], fontsize=7)
         axes.set(title=domain, xlabel=_words(of), ylim=(longest - 0.5, -0.5), xlim=scale([0.0, *ends], 0.12))
         axes.grid(axis="x", alpha=0.4)
-    _legend(figure)
+    n_columns = max(1, int(figure.get_figwidth() // 2))
+    legend(figure, *panels, loc="outside upper center", ncols=n_columns, fontsize=8)
     return figure
 
 
@@ -281,11 +282,6 @@ def draw_plane(rows: Sequence[AnyRow], means: Sequence[Mean], names: tuple[str, 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(values))
-
-
-def _legend(figure: Figure) -> None:
-    n_columns = max(1, int(figure.get_figwidth() // 2))
-    legend(figure, *figure.axes, loc="outside upper center", ncols=n_columns, fontsize=8)
 
 
 def _words(column: str) -> str:

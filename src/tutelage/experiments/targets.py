@@ -189,11 +189,10 @@ def produce(
 
 
 def _origin(names: Sequence[str], rows: Rows, n_worlds: int) -> str:
-    """The version and the revisions of the package that computed the rows."""
+    """The version of the package that computed the rows, which is in their keys, and its revisions."""
     used = [rows[task.key] for task in tasks_of(names, n_worlds, is_slow=True) if task.key in rows]
-    version = ", ".join(sorted({row.version for row in used})) or tutelage.__version__
     revisions = ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
-    return f"{len(used)} rows of {n_worlds} worlds, computed by Tutelage {version}, revision {revisions}."
+    return f"{len(used)} rows of {n_worlds} worlds, computed by Tutelage {tutelage.__version__}, revision {revisions}."
 
 
 # Title, header, body and caption of a printed table; or a sentence.
