@@ -61,10 +61,10 @@ def test_tables_have_a_row_for_each_teacher_and_say_what_failed():
     ]
     rows.append(rows[0] | {"failed": "no policy"})
     grid, gained = arena.tables(rows)
-    assert gained.body == (("grid", "0.00", "0.00"),)
+    assert gained.body == (("grid", "0", "0"),)
     assert len(arena.figure(rows).axes) == 1
     assert grid.header == ("teacher", "cloning", "sequential")
-    assert grid.body[0] == ("random", "1.00, n 1", "1.00")
+    assert grid.body[0] == ("random", "1, 1 failed", "1")
     assert grid.body[-1] == ("the bound itself", "2.00", "2.00")
     assert not arena.broken_bounds(rows)
     assert arena.broken_bounds([rows[1] | {"reward_by_round": [3.0]}])

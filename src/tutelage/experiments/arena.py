@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import tutelage as tl
 from tutelage.arrays import Flags, Indices, Vector
-from tutelage.experiments.means import Mean, draw_means
+from tutelage.experiments.means import Mean, as_text, draw_means
 from tutelage.experiments.sweeps import Sweep
 from tutelage.experiments.tables import Grid, pivot
 from tutelage.teachers.base import best_kept
@@ -223,7 +223,7 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
     texts: dict[str, dict[tuple[str, ...], str]] = {}
     for mean in Sweep(regrets).means("regret"):
         learner, kind = mean.learner.split(", ")
-        texts.setdefault(f"{mean.domain}, {kind}: bound less reward", {})[mean.teacher, learner] = _text(mean)
+        texts.setdefault(f"{mean.domain}, {kind}: bound less reward", {})[mean.teacher, learner] = as_text(mean)
     for mean in Sweep(tuple(rows)).means("most"):
         learner, kind = mean.learner.split(", ")
         if mean.n:
@@ -232,7 +232,7 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
     yield from (pivot(caption, ("teacher",), cells) for caption, cells in texts.items())
     gained = gains(rows)
     for kind in dict.fromkeys(mean.teacher for mean in gained):
-        cells = {(mean.domain, mean.learner): _text(mean) for mean in gained if mean.teacher == kind}
+        cells = {(mean.domain, mean.learner): as_text(mean) for mean in gained if mean.teacher == kind}
         yield pivot(f"{kind}: {GAIN}", ("world",), cells)
 
 
@@ -254,14 +254,6 @@ def gains(rows: Sequence[Mapping[str, Any]]) -> list[Mean]:
 def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """What awareness gains: a panel for each world, a point for each learner and kind of preferences."""
     return draw_means(gains(rows), GAIN)
-
-
-def _text(mean: Mean) -> str:
-    """With the standard error, over seeds; n where some failed."""
-    if not mean.n:
-        return "failed"
-    error = f" ±{mean.standard_error:.2f}" if mean.n > 1 else ""
-    return f"{mean.reward:.2f}{error}" + (f", n {mean.n}" if mean.n_failed else "")
 
 
 def broken_bounds(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -175,7 +175,7 @@ def tables_of(several: Sequence[Mean]) -> list[Grid]:
     told = [mean for mean, size in sizes if size > 1e-9 * abs(mean.reward)]
     title = f"More than with {several[0].teacher}, in the cases that both have"
     more = "{0.difference:+.4g} ±{0.difference_error:.2g}, n {0.n_pairs}".format
-    tables = [("Mean reward of the learner (share of the certified bound)", several, _text), (title, told, more)]
+    tables = [("Mean reward of the learner (share of the certified bound)", several, as_text), (title, told, more)]
     corner = ("domain", "learner")
     return [
         pivot(title, corner, {(mean.domain, mean.learner, column_label(mean.teacher)): text(mean) for mean in chosen})
@@ -184,7 +184,8 @@ def tables_of(several: Sequence[Mean]) -> list[Grid]:
     ]
 
 
-def _text(mean: Mean) -> str:
+def as_text(mean: Mean) -> str:
+    """With its standard error, its share of the bound, and what failed."""
     if math.isnan(mean.reward):
         return "failed"
     error = "" if math.isnan(mean.standard_error) else f" ±{mean.standard_error:.2g}"
