@@ -44,18 +44,27 @@ def test_without_preferences_an_aware_teacher_is_the_plain_one():
 
 
 def test_tables_have_a_row_for_each_teacher_and_say_what_failed():
-    row = {"group": "grid", "failed": "", "reward": 1.0, "most": 2.0, "reward_by_round": [0.5, 1.0], "seed": 0}
+    row = {
+        "group": "grid",
+        "failed": "",
+        "reward": 1.0,
+        "most": 2.0,
+        "reward_by_round": [0.5, 1.0],
+        "seed": 0,
+        "replicate": 0,
+    }
+    row["bound"] = None
     rows = [
-        row | {"model": f"{name}, hard", "teacher": teacher, "domain": "grid", "learner": name}
+        row | {"model": f"{name}, hard", "teacher": teacher, "domain": "grid", "learner": f"{name}, hard"}
         for name in ("cloning", "sequential")
         for teacher in ("random", "aware random")
     ]
     rows.append(rows[0] | {"failed": "no policy"})
     grid, gained = arena.tables(rows)
-    assert gained.body == (("grid", "0.00", "0.00"),)
+    assert gained.body == (("grid", "0", "0"),)
     assert len(arena.figure(rows).axes) == 1
     assert grid.header == ("teacher", "cloning", "sequential")
-    assert grid.body[0] == ("random", "1.00, n 1", "1.00")
+    assert grid.body[0] == ("random", "1, 1 failed", "1")
     assert grid.body[-1] == ("the bound itself", "2.00", "2.00")
     assert not arena.broken_bounds(rows)
     assert arena.broken_bounds([rows[1] | {"reward_by_round": [3.0]}])

@@ -1,10 +1,7 @@
 """Whole figures: the right data in the right panels, one scale, one legend, and nothing outside the page."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -18,9 +15,7 @@ from tutelage.experiments.figures import (
     line_search_figure,
     proof_figure,
     rounds_figure,
-    taught_picture,
 )
-from tutelage.model.policy import uniform_policy
 from tutelage.pictures.plots import Curve, Panel
 
 WORLD = object_world(10, 0)
@@ -29,6 +24,7 @@ PANEL = Panel("L2", [Curve("Vol", [2.5, 7.5], [8.6, 8.1]), Curve("Lin", [2.5, 5.
 TRIANGLE = [[0.0, 0.0], [8.6, 0.0], [0.0, 8.7]]
 POINTS = {"optimal": [8.6, 0.0], "answered": [2.5, 0.0], "aware": [2.5, 6.2]}
 FIGURE_1 = {"reachable": TRIANGLE, "feasible": [[0, 0], [2.5, 0], [2.5, 6.2], [0, 8.7]], "points": POINTS}
+FIGURE_1["avoided"] = [False] * 101
 PUSHES = {
     "reachable": TRIANGLE,
     "weights": [1.0, 0.9],
@@ -48,20 +44,14 @@ def some_weights(learners=LEARNERS) -> dict:
     return {teacher: {name: rng.normal(size=sizes[name]) for name in learners} for teacher in ("Agnostic", "Aware")}
 
 
-def taught(learner) -> Figure:
-    policy = uniform_policy(WORLD.domain(learner).mdp)
-    return taught_picture(WORLD, learner, SimpleNamespace(policy=policy, feature_weights=np.ones(7)))
-
-
 FIGURES = {
-    "figure1": lambda: figure1(WORLD, FIGURE_1 | {"avoided": [False] * 100 + [False]}),
-    "figure2": lambda: figure2(WORLD, some_weights(), ("avoided", "Agnostic", "Aware")),
+    "figure1": lambda: figure1(WORLD, FIGURE_1),
+    "figure2": lambda: figure2(WORLD, some_weights()),
     "rounds": lambda: rounds_figure([PANEL, PANEL]),
     "one panel": lambda: rounds_figure([PANEL]),
     "line search": lambda: line_search_figure(PUSHES),
     "proof": lambda: proof_figure(PROOF),
     "demo": lambda: demo_picture(WORLD, [given["L3"] for given in some_weights(("L3",)).values()], PANEL),
-    "taught": lambda: taught("L3"),
 }
 
 
@@ -86,11 +76,6 @@ def test_figure_1_has_the_three_policies_where_they_are():
     plane = FIGURES["figure1"]().axes[1]
     assert [line.get_xydata()[0].tolist() for line in plane.lines] == list(POINTS.values())
     assert len({line.get_marker() for line in plane.lines}) == 3
-
-
-def test_figure_1_needs_no_avoided_cells():
-    grid = figure1(WORLD, FIGURE_1).axes[0]
-    assert "avoided" not in {held.get_label() for held in grid.collections}
 
 
 def test_figure_6_has_both_pushes_where_they_are():
@@ -121,9 +106,9 @@ def test_figure_7_is_the_triangle_of_the_proof():
 
 def test_figure_2_shows_the_reward_that_each_learner_infers_in_one_scale():
     weights = some_weights()
-    grid = np.array(figure2(WORLD, weights, ("avoided", "Agnostic", "Aware")).axes[:15]).reshape(3, 5)
+    grid = np.array(figure2(WORLD, weights).axes[:15]).reshape(3, 5)
     assert [axes.get_title() for axes in grid[0]] == list(LEARNERS)
-    assert [axes.get_ylabel() for axes in grid[:, 0]] == ["avoided", "Agnostic", "Aware"]
+    assert [axes.get_ylabel() for axes in grid[:, 0]] == ["world", "Agnostic", "Aware"]
     limits = set()
     for row, teacher in zip(grid[1:], weights, strict=True):
         for axes, learner in zip(row, LEARNERS, strict=True):

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import tutelage as tl
-from tutelage.experiments.means import Mean, MeanCurve, _look, draw_curves, draw_means, draw_plane, swept, teacher_label
+from tutelage.experiments.means import Mean, MeanCurve, draw_curves, draw_means, draw_plane, swept
+from tutelage.experiments.tables import column_label
+from tutelage.pictures.plots import look
 
 
 def row(teacher, case, reward, *, seed=0, learner="l", group="g", bound=None, rounds=None, shown=None):
@@ -174,8 +176,8 @@ def test_a_failed_mean_says_so_beside_its_point():
 
 
 def test_many_teachers_are_told_apart():
-    looks = [_look(number, str(number)) for number in range(36)]
-    assert len({(look["color"], look["marker"]) for look in looks}) == 36
+    looks = [look(number) for number in range(36)]
+    assert len({(each["color"], each["marker"]) for each in looks}) == 36
 
 
 @pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
@@ -239,7 +241,7 @@ def test_few_learners_or_other_differences_stay_draw_means(rows):
 
 
 def test_teachers_have_the_names_of_the_tables():
-    assert teacher_label("bilevel, max_cells 4") == "Aware-BiL, max_cells 4" and teacher_label("own") == "own"
+    assert column_label("bilevel, max_cells 4") == "Aware-BiL, max_cells 4" and column_label("own") == "own"
 
 
 def test_the_pictures_of_a_sweep(tmp_path):

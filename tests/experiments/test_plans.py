@@ -24,7 +24,7 @@ from tutelage.experiments.run import compute_row
         ({"learner": [{"preferences": "L2", "allowance": {"yellow": 1}}]}, "no preference of text:0:4 'yellow'"),
         ({"learner": [{"penalty": 3}]}, "no entry of"),
         ({"teacher": [{"name": "agnostik"}]}, "did you mean agnostic"),
-        ({"teacher": [{"max_rounds": 2}]}, "needs a name"),
+        ({"teacher": [{"max_rounds": 2}]}, "there is no teacher ''"),
         ({"teacher": [{"name": "bilevel", "cells": 3}]}, "option of 'bilevel'"),
         ({"seeds": [0.5]}, "seeds must be a list of integers"),
         ({"seeds": 3}, "seeds must be a list of integers"),

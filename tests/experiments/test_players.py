@@ -225,7 +225,10 @@ def test_whatever_a_player_raises_is_a_row(error, tmp_path):
     ("given", "sentence"),
     [
         ({"learner": [{"model": "patientt"}]}, "no learner model 'patientt'"),
-        ({"learner": [{"model": "patient", "speed": 1}]}, "no option of learner 'patient' 'speed'; did you mean rate"),
+        (
+            {"learner": [{"model": "patient", "speed": 1}]},
+            "learner 'patient' cannot be made: got an unexpected keyword argument 'speed'",
+        ),
         ({"learner": [{"model": "patient", "rate": {"a": 1}}]}, "rate of 'patient' must be a number or a text"),
         ({"learner": [{"model": "patient", "allowance": 1}]}, "'violation_allowance'"),
         ({"teacher": [{"name": "agnostik"}]}, "no teacher 'agnostik'"),

@@ -14,7 +14,7 @@ from distributed import LocalCluster
 from experiments.tasks import GOOD
 
 import tutelage as tl
-from tutelage.experiments.means import table_of
+from tutelage.experiments.means import tables_of
 from tutelage.experiments.plans import read_plan
 from tutelage.experiments.run import compute_row
 from tutelage.experiments.store import Store
@@ -211,6 +211,6 @@ def test_a_mean_over_fewer_seeds_says_so(found):
     failing = [dict(row, failed="no policy") if row["seed"] == 1 and row["teacher"] == "agnostic" else row
                for row in found.rows]  # fmt: skip
     sweep = tl.Sweep(tuple(failing))
-    _, header, body = table_of("means", sweep.means())
+    _, header, body = tables_of(sweep.means())[0]
     assert all("1 failed" in row[header.index("Agnostic")] for row in body)
     assert {text.get_text().strip() for text in sweep.picture().axes[0].texts} >= {"1 failed"}

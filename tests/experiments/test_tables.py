@@ -49,9 +49,9 @@ def test_the_teachers_are_similar_for_more_penalties_than_appendix_b_1_says():
 def test_both_deviations():
     """Of 0, 1, 2: variance 1 with two degrees of freedom, 2/3 with three."""
     found = cell([0.0, 1.0, 2.0])
-    assert found.mean == 1.0
-    assert found.standard_error == pytest.approx(1 / math.sqrt(3))
-    assert found.as_printed == pytest.approx(math.sqrt(2 / 3) / 3)
+    assert found.estimate.mean == 1.0
+    assert found.estimate.error == pytest.approx(1 / math.sqrt(3))
+    assert found.as_data()["as_printed"] == pytest.approx(math.sqrt(2 / 3) / 3)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_table_1_averages_its_own_rows():
     rows = made_up(task for entry in tables.table_1() for task in entry.tasks)
     found = [entry.cell(rows) for entry in tables.table_1()]
     assert len(found) == (6 + 1) * 4 * 5
-    assert {cell.mean for cell in found} == {np.mean(np.arange(10) / 10)}
+    assert {cell.estimate.mean for cell in found} == {np.mean(np.arange(10) / 10)}
     assert sum(cell.printed is not None for cell in found) == (6 + 1) * 3 * 5
     first, text = found[0].as_data(), found[-1]
     assert {"C_r": 5, "C_c": 10, "learner": "L1", "teacher": "agnostic", "printed": 7.99}.items() <= first.items()
     # Other worlds: two errors, where the printed deviation is std / 10 and not std / sqrt(10).
     assert found[0].tolerance == tables.SAME_WORLDS and text.where["worlds"] == "text"
-    assert text.tolerance == pytest.approx(2 * math.hypot(text.standard_error, 0.07 * math.sqrt(10)))
+    assert text.tolerance == pytest.approx(2 * math.hypot(text.estimate.error, 0.07 * math.sqrt(10)))
 
 
 def test_refused_worlds_are_counted_and_not_averaged():
@@ -88,7 +88,7 @@ def test_refused_worlds_are_counted_and_not_averaged():
         if task.world.seed == 0:
             rows[task.key] = Row(task.key, "", '{"refused": "no policy"}', "", "")
     found = first.cell(rows)
-    assert found.mean == 0.1 and found.n_refused == 1 and found.as_data()["n_worlds"] == 1
+    assert found.estimate.mean == 0.1 and found.n_refused == 1 and found.as_data()["n_worlds"] == 1
     entry = overview([found])[0].body[0][1]
     assert "[1 of 2 worlds]" in entry, "a mean over fewer worlds than its neighbours says so"
     assert "worlds]" not in overview([replace(found, n_refused=0)])[0].body[0][1]

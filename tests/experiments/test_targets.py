@@ -5,7 +5,9 @@ import json
 import pytest
 
 from tutelage.experiments import settings
+from tutelage.experiments.settings import tasks_in
 from tutelage.experiments.store import Row
+from tutelage.experiments.sweeps import collected
 from tutelage.experiments.targets import TARGETS, UNTOLD, panel, rounds_target
 from tutelage.experiments.worlds import reachable_worlds
 
@@ -32,10 +34,16 @@ def test_the_figures_are_drawn_from_rows_of_the_tables():
 
 def test_a_panel_has_means_over_the_same_worlds_and_says_how_many():
     short, long = {"reward": 1.0}, {"learner_rewards": [2.0, 3.0], "lesson_rewards": [4.0, 4.0], "reward": 3.0}
-    results = {settings.AGNOSTIC: [short, {"reward": 9.0}], settings.VOLUME: [long, {"refused": "no policy"}]}
-    drawn = panel("L2", results)
+    short |= {"learner_rewards": [1.0], "lesson_rewards": [1.0]}
+    results = {settings.AGNOSTIC: [short, short], settings.VOLUME: [long, {"refused": "no policy"}]}
+    rows, tasks = {}, []
+    for teacher, several in results.items():
+        for task, result in zip(tasks_in("seeds", 10, 2, "L2", settings.EXACT, teacher), several, strict=True):
+            tasks.append(task)
+            rows[task.key] = Row(task.key, "", json.dumps(result), "", "")
+    drawn = panel("L2", collected(tasks, rows))
     assert drawn.title == "L2 (1 of 2 worlds)"
-    assert list(drawn.lines.values()) == [1.0] and drawn.curves[0].learner == [2.0, 3.0]
+    assert list(drawn.lines.values()) == [1.0] and drawn.curves[0].learner == (2.0, 3.0)
 
 
 @pytest.mark.parametrize(("learner", "name"), FIGURES.items())

@@ -67,3 +67,15 @@ def test_any_domain_can_be_drawn(has_map, n_preference):
     figure = domain_picture(domain, transcript, dict.fromkeys(domain.preference_names, 0.5))
     figure.draw_without_rendering()
     assert len(figure.axes) == 2 + has_map + (n_preference > 0)
+
+
+@pytest.mark.parametrize(("make", "n_axes"), [(tl.CloningLearner, 4), (lambda domain: tl.HardLearner(domain, 2.5), 6)])
+def test_the_picture_of_a_world_has_the_policy_and_the_inferred_reward(make, n_axes):
+    """With a bar of colours; a learner without weights of the features has no reward to show."""
+    world = tl.object_world(6, 1)
+    domain = world.domain("L2")
+    transcript = tl.teach(tl.AgnosticTeacher(domain, world.true_weights), make(domain))
+    figure = domain_picture(domain, transcript, {}, world, "L2")
+    figure.draw_without_rendering()
+    assert len(figure.axes) == n_axes
+    assert {held.get_label() for held in figure.axes[3].collections} >= {"avoided", "moves"}

@@ -17,7 +17,7 @@ LEARNER = tl.HardLearner(DOMAIN, violation_allowance=2.5)
 TRANSCRIPT = tl.teach(tl.AwareCmdpTeacher(DOMAIN, WORLD.true_weights, LEARNER), LEARNER)
 PLACED = replace(DOMAIN, positions=np.random.default_rng(0).random((DOMAIN.mdp.n_states, 2)))
 SEEN = [
-    (TRANSCRIPT, "<td>the best policy that keeps"),
+    (TRANSCRIPT, "the best policy that keeps"),
     (TRANSCRIPT.final, "<td>lesson_reward</td>"),
     (TRANSCRIPT.final.response, "certified gap"),
     (tl.Response.of(DOMAIN, TRANSCRIPT.final.lesson, tl.uniform_policy(DOMAIN.mdp)), "no certificate"),

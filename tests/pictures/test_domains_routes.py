@@ -37,7 +37,7 @@ def test_a_route_on_a_grid_has_the_first_row_on_top():
     way = axes.lines[0].get_xydata()
     assert_allclose(way[0], [0, 0])
     assert way[:, 1].max() == 0 and way[:, 1].min() == -3
-    assert f"{shown[0].share:.0%}" in axes.lines[0].get_label()
+    assert f"{shown[0].share:.1%}" in axes.lines[0].get_label()
 
 
 @pytest.mark.parametrize("n", [4, 30])

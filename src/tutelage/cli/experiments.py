@@ -71,17 +71,14 @@ def sweep(
 
     tasks, kept = sweeps.open_sweep(plan, out, retry=retry)
     _compute("sweep", tasks, kept, run.Backend(1 if address else jobs or os.cpu_count() or 1, address))
-    result = sweeps.collected(tasks, kept)
+    result = sweeps.collected(tasks, kept.rows())
     files = [] if picture is None else tl.save_picture(result.picture(), picture)
     if picture is not None and any(row["n_rounds"] > 1 for row in result.rows):
         files += tl.save_picture(result.curve_picture(), picture.with_name(f"{picture.name}-rounds"))
     if rows is not None:
         result.to_file(rows)
         files.append(rows)
-    found = result.means()
-    tables = [means.table_of("Mean reward of the learner (share of the certified bound)", found)]
-    tables += means.table_of_differences(f"More than with {found[0].teacher}, in the cases that both have", found)
-    _show_rows(result, tables, files, [], as_json)
+    _show_rows(result, means.tables_of(result.means()), files, [], as_json)
 
 
 def _show_rows(
@@ -147,11 +144,10 @@ def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "run.Backend", as_j
     from tutelage.data.files import write_whole
     from tutelage.experiments import arena, sweeps
 
-    plan, offer = arena.plan(n_seeds, is_quick=is_quick), arena.offer()
-    tasks, kept = sweeps.open_sweep(plan, out, retry=False, offer=offer)
+    tasks, kept = sweeps.open_sweep(arena.plan(n_seeds, is_quick=is_quick), out, retry=False, **arena.offer())
     tasks = [task for task in tasks if not arena.is_repeated(task)]
     _compute("arena", tasks, kept, backend)
-    result = sweeps.collected(tasks, kept)
+    result = sweeps.collected(tasks, kept.rows())
     files, grids = [out / f"arena.{suffix}" for suffix in ("csv", "md", "png")], list(arena.tables(result.rows))
     result.to_file(files[0])
     write_whole(files[1], "\n".join(grid.markdown() for grid in grids).encode())

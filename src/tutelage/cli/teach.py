@@ -159,14 +159,12 @@ def _pictures(
         if names:
             raise InvalidInput("--plane needs --picture, the path of the picture")
         return
-    from tutelage.experiments.figures import domain_picture, plane_picture, taught_picture
+    from tutelage.experiments.figures import domain_picture, plane_picture
     from tutelage.pictures.domains import routes_picture
     from tutelage.roles import limits_of
 
-    if about.world is not None:
-        drawn = {"": taught_picture(about.world, preferences or "L5", transcript.final.response)}
-    else:
-        drawn = {"": domain_picture(about.known, transcript, limits_of(learner, about.known))}
+    limits = limits_of(learner, about.known)
+    drawn = {"": domain_picture(about.known, transcript, limits, about.world, preferences or "L5")}
     if names:
         drawn["-plane"] = plane_picture(about.known, learner, transcript.final, (names[0], names[1]))
     if shown is not None and about.world is None:

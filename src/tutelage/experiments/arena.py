@@ -4,8 +4,8 @@
 reward of the best policy, within the limits where they are hard: no lesson gets more.
 """
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -15,12 +15,14 @@ from matplotlib.figure import Figure
 
 import tutelage as tl
 from tutelage.arrays import Flags, Indices, Vector
-from tutelage.experiments.plans import Offer
+from tutelage.experiments.means import Mean, as_text, draw_means
+from tutelage.experiments.sweeps import Sweep
 from tutelage.experiments.tables import Grid, pivot
 from tutelage.teachers.base import best_kept
 from tutelage.teachers.candidates import CandidateTeacher
 
 KINDS, AWARE = ("none", "soft", "hard"), "aware "
+GAIN = "reward with aware teachers less without"
 LEARNERS = ("maximum entropy", "projection", "sequential", "cloning", "Bayesian", "apprentice")
 TEACHERS: Mapping[str, type[CandidateTeacher]] = {
     "random": tl.RandomTeacher,
@@ -192,11 +194,11 @@ def plan(n_seeds: int, *, is_quick: bool) -> dict[str, Any]:
     return {
         "seeds": list(range(n_seeds)),
         "domain": [{"name": name, "domain": WORLDS[name], "group": name} for name in worlds],
-        "teacher": [{"name": name, "max_rounds": N_ROUNDS} for name in offer().teachers],
+        "teacher": [{"name": name, "max_rounds": N_ROUNDS} for name in offer()["teachers"]],
     }
 
 
-def offer() -> Offer:
+def offer() -> dict[str, Any]:
     """Learners by name and kind of preferences; plain teachers and aware ones; the bound, and what is avoided."""
     learners = {f"{name}, {kind}": partial(make_learner, name=name, kind=kind) for name in LEARNERS for kind in KINDS}
     teachers = {
@@ -204,7 +206,7 @@ def offer() -> Offer:
         for name in TEACHERS
         for is_aware in (False, True)
     }
-    return Offer(learners, teachers, {"most": bound, "avoided": count})
+    return {"learners": learners, "teachers": teachers, "metrics": {"most": bound, "avoided": count}}
 
 
 def is_repeated(task: Any) -> bool:
@@ -217,69 +219,41 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
 
     The last tables have what awareness gains, in each world with each learner.
     """
-    cells: dict[tuple[str, str], dict[tuple[str, str], list[Mapping[str, Any]]]] = {}
-    for row in rows:
-        learner, kind = row["model"].split(", ")
-        teacher = row["teacher"].split(",")[0]
-        if kind != "none" or AWARE not in teacher:
-            cells.setdefault((row["group"], kind), {}).setdefault((teacher, learner), []).append(row)
-    for (world, kind), several in cells.items():
-        texts = {place: _regret(found) for place, found in several.items()}
-        for (_, learner), found in several.items():
-            bounds = np.array([row["most"] for row in found if not row["failed"]])
-            texts.setdefault(("the bound itself", learner), f"{bounds.mean():.2f}" if len(bounds) else "")
-        yield pivot(f"{world}, {kind}: bound less reward", "teacher", texts)
-    for kind, gained in gains(rows).items():
-        texts = {place: _mean(values) for place, values in gained.items()}
-        yield pivot(f"{kind}: reward with aware teachers less without", "world", texts)
+    regrets = tuple(dict(row, regret=None if row["failed"] else row["most"] - row["reward"]) for row in rows)
+    texts: dict[str, dict[tuple[str, ...], str]] = {}
+    for mean in Sweep(regrets).means("regret"):
+        learner, kind = mean.learner.split(", ")
+        texts.setdefault(f"{mean.domain}, {kind}: bound less reward", {})[mean.teacher, learner] = as_text(mean)
+    for mean in Sweep(tuple(rows)).means("most"):
+        learner, kind = mean.learner.split(", ")
+        if mean.n:
+            cells = texts[f"{mean.domain}, {kind}: bound less reward"]
+            cells.setdefault(("the bound itself", learner), f"{mean.reward:.2f}")
+    yield from (pivot(caption, ("teacher",), cells) for caption, cells in texts.items())
+    gained = gains(rows)
+    for kind in dict.fromkeys(mean.teacher for mean in gained):
+        cells = {(mean.domain, mean.learner): as_text(mean) for mean in gained if mean.teacher == kind}
+        yield pivot(f"{kind}: {GAIN}", ("world",), cells)
 
 
-def gains(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[tuple[str, str], Vector]]:
-    """(n,), by kind, then world and learner: of each seed the mean over teachers of reward if aware less if not."""
-    rewards: dict[tuple[str, str, str, int], dict[bool, list[float]]] = {}
-    for row in (row for row in rows if not row["failed"]):
-        learner, kind = row["model"].split(", ")
-        pair = rewards.setdefault((kind, row["group"], learner, row["seed"]), {True: [], False: []})
-        pair[row["teacher"].startswith(AWARE)].append(row["reward"])
-    gained: dict[str, dict[tuple[str, str], Vector]] = {}
-    for (kind, world, learner, _), pair in rewards.items():
-        if kind != "none" and len(pair[True]) == len(pair[False]):
-            cells = gained.setdefault(kind, {})
-            gain = np.mean(pair[True]) - np.mean(pair[False])
-            cells[world, learner] = np.append(cells.get((world, learner), []), gain)
+def gains(rows: Sequence[Mapping[str, Any]]) -> list[Mean]:
+    """What awareness gains, over seeds: of each the mean over pairs of teachers. teacher: the kind of preferences."""
+    halves = tuple(
+        dict(row, teacher=AWARE if row["teacher"].startswith(AWARE) else "plain")
+        for row in rows
+        if not row["model"].endswith(", none")
+    )
+    gained = []
+    for mean in (mean for mean in Sweep(halves).means(against="plain") if mean.teacher == AWARE):
+        learner, kind = mean.learner.split(", ")
+        gain = replace(mean, reward=mean.difference, standard_error=mean.difference_error, n_failed=0)
+        gained.append(replace(gain, learner=learner, teacher=kind))
     return gained
 
 
 def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """What awareness gains: a panel for each world, a bar for each learner and kind of preferences."""
-    found, worlds = gains(rows), list(dict.fromkeys(row["group"] for row in rows))
-    drawn = Figure(figsize=(2.1 * len(worlds), 3.4), layout="constrained")
-    for axes, world in zip(drawn.subplots(1, len(worlds), squeeze=False)[0], worlds, strict=True):
-        for shift, kind in ((-0.2, "soft"), (0.2, "hard")):
-            cells = [found.get(kind, {}).get((world, learner), np.zeros(1)) for learner in LEARNERS]
-            errors = [values.std() / math.sqrt(max(len(values) - 1, 1)) for values in cells]
-            heights = [values.mean() for values in cells]
-            axes.barh(np.arange(len(LEARNERS)) - shift, heights, 0.38, xerr=errors, label=kind)
-        axes.axvline(0, color="k", linewidth=0.8)
-        axes.set(title=world, yticks=range(len(LEARNERS)), yticklabels=LEARNERS if world == worlds[0] else [])
-        axes.invert_yaxis()
-    axes.legend(fontsize="small")
-    drawn.supxlabel("reward with aware teachers less without", fontsize="medium")
-    return drawn
-
-
-def _regret(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The mean regret at the end with its standard error, over seeds; n where some failed."""
-    values = np.array([row["most"] - row["reward"] for row in rows if not row["failed"]])
-    return _mean(values) + (f", n {len(values)}" if len(values) < len(rows) else "")
-
-
-def _mean(values: Vector) -> str:
-    """With the standard error, over seeds."""
-    if not len(values):
-        return "failed"
-    error = f" ±{values.std(ddof=1) / math.sqrt(len(values)):.2f}" if len(values) > 1 else ""
-    return f"{values.mean():.2f}{error}"
+    """What awareness gains: a panel for each world, a point for each learner and kind of preferences."""
+    return draw_means(gains(rows), GAIN)
 
 
 def broken_bounds(rows: Sequence[Mapping[str, Any]]) -> list[str]:

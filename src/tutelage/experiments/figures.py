@@ -5,7 +5,7 @@ plane of stars and pluses of one small world.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -77,15 +77,14 @@ def figure1(world: tl.ObjectWorld, result: Mapping[str, Any]) -> Figure:
     """Figure 1: a world with the cells that the learner avoids, and the reachable expectations with three policies.
 
     result: "reachable" and "feasible", corners (n, 2); "points", the coordinates of "optimal", "answered" and
-    "aware"; and optionally "avoided", (S,) booleans.
+    "aware"; "avoided", (S,) booleans.
     """
     figure = Figure(figsize=(12.0, 4.6), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1.0, 1.7), squeeze=False)[0]
     grid = left.subplots()
-    draw_world(grid, world, avoided=result.get("avoided"))
+    draw_world(grid, world, avoided=result["avoided"])
     grid.set_title("(a) the world and what the learner avoids", fontsize="medium")
-    key = world_key(has_avoided="avoided" in result)
-    left.legend(handles=key, loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    left.legend(handles=world_key(), loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     plane = right.subplots()
     points = {label: result["points"][name] for name, label in LABELS.items()}
     answer = (LABELS["optimal"], LABELS["answered"])
@@ -96,11 +95,10 @@ def figure1(world: tl.ObjectWorld, result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def figure2(world: tl.ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]], titles: Sequence[str]) -> Figure:
+def figure2(world: tl.ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]]) -> Figure:
     """Figure 2: the cells that each learner avoids, and the reward that it infers from each teacher, in one scale.
 
     weights: teacher's name -> learner's name -> (d_r + d_c,); the learners are those of the first teacher.
-    titles: one per row; the first row shows the worlds.
     """
     learners = list(next(iter(weights.values())))
     figure = Figure(figsize=(2.15 * len(learners) + 1.2, 2.15 * (1 + len(weights)) + 0.6), layout="constrained")
@@ -110,20 +108,40 @@ def figure2(world: tl.ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]
         axes.set_title(learner)
     inferred = [(learner, given[learner]) for given in weights.values() for learner in learners]
     _draw_inferred(figure, world, list(grid[1:].flat), inferred)
-    for title, first in zip(titles, grid[:, 0], strict=True):
+    for title, first in zip(("world", *weights), grid[:, 0], strict=True):
         first.set_ylabel(title)
     return figure
 
 
 def rounds_figure(panels: Sequence[Panel]) -> Figure:
-    """Figures 3 to 5, part (a): rewards over rounds, one panel for each learner model, with one legend."""
-    figure = Figure(figsize=(1.0 + 5.0 * len(panels), 4.8), layout="constrained")
-    row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, panel in zip(row, panels, strict=True):
+    """Figures 3 to 5, part (a), and the curves of sweeps: rewards over rounds, with one legend for all panels."""
+    figure, drawn = panels_of(len(panels), 5.0, 3.8)
+    for axes, panel in zip(drawn, panels, strict=True):
         draw_curves(axes, panel)
-        axes.label_outer()
-    legend(figure, *row, ncols=3)
+    for group in {panel.group for panel in panels}:
+        same = [axes for axes, panel in zip(drawn, panels, strict=True) if panel.group == group]
+        limits = scale(end for axes in same for end in axes.get_ylim())
+        for axes in same:
+            axes.set_ylim(*limits)
+    legend(figure, *drawn, ncols=max(1, int(figure.get_figwidth() // 2.8)))
     return figure
+
+
+def panels_of(n: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """A figure with n panels, at most three beside each other. width, height: of one, in inches."""
+    n_columns = min(n, 3)
+    n_rows = math.ceil(n / n_columns)
+    figure = Figure(figsize=(max(6.0, n_columns * width), n_rows * height + 0.6), layout="constrained")
+    return figure, [figure.add_subplot(n_rows, n_columns, number + 1) for number in range(n)]
+
+
+def scale(values: Iterable[float], margin: float = 0.0) -> tuple[float, float]:
+    """The limits of a scale, at least a thousandth of the largest value apart: rounding errors are not magnified."""
+    known = [value for value in values if math.isfinite(value)] or [0.0]
+    width = max(known) - min(known)
+    least = 1e-3 * max(map(abs, known)) or 1.0
+    room = max(margin * width, (least - width) / 2)
+    return min(known) - room, max(known) + room
 
 
 def line_search_figure(result: Mapping[str, Any]) -> Figure:
@@ -194,49 +212,47 @@ def demo_picture(world: tl.ObjectWorld, weights: Sequence[ArrayLike], panel: Pan
     return figure
 
 
-def taught_picture(world: tl.ObjectWorld, learner: str, response: tl.Response) -> Figure:
-    """A response: the learner's policy with the cells that it avoids, and the reward that it infers."""
-    figure, weights = Figure(figsize=(10.0, 5.2), layout="constrained"), response.feature_weights
-    left, right = figure.subplots(1, 2)
-    draw_world(left, world, avoided=learner, policy=response.policy)
-    left.set_title(f"What {learner} does", fontsize="medium")
-    if weights is None:
-        right.set_title("It infers no weights of the features", fontsize="medium")
-        right.set_axis_off()
-    else:
-        right.set_title("The reward that it acts as if it had", fontsize="medium")
-        _draw_inferred(figure, world, [right], [(learner, weights)], is_outlined=True)
-    return figure
-
-
-def domain_picture(domain: tl.Domain, transcript: tl.Transcript, limits: Mapping[str, float]) -> Figure:
+def domain_picture(
+    domain: tl.Domain,
+    transcript: tl.Transcript,
+    limits: Mapping[str, float],
+    world: tl.ObjectWorld | None = None,
+    learner: str = "L5",
+) -> Figure:
     """The last round in any domain: features shown, done and allowed; rewards over rounds; a map, if there is one.
 
-    limits: those of the learner on preferences, by name; empty where they are not known.
+    limits: those of the learner on preferences, by name; empty where they are not known. world: where the domain is one
+    of its learner's, L1 .. L5; then what the learner does there, and the reward that it acts as if it had.
     """
     final, has_map = transcript.final, domain.positions is not None
-    n_panels = 2 + bool(domain.n_preference) + has_map
-    figure = Figure(figsize=(4.4 * n_panels, 4.2), layout="constrained")
-    rewards, *preferences, rounds = figure.subplots(1, n_panels, squeeze=False)[0][: n_panels - has_map]
+    weights = final.response.feature_weights if world else None
+    n_panels = 2 + bool(domain.n_preference) + (has_map or world is not None) + (weights is not None)
+    figure, panels = panels_of(n_panels, 4.4, 4.2)
+    left = iter(panels)
+
+    def titled(title: str) -> Axes:
+        axes = next(left)
+        axes.set_title(title, fontsize="medium")
+        return axes
+
     # The time at a goal would make all other bars too short to be seen.
     drawn = [i for i, name in enumerate(domain.reward_names) if name != AT_GOAL] or [0]
     bars = {"shown": final.lesson.expectation[drawn], "done": final.response.expectation.reward[drawn]}
     errors = {"shown": final.lesson.uncertainty[drawn]} if final.lesson.uncertainty.any() else None
-    draw_features(rewards, [domain.reward_names[i] for i in drawn], bars, errors=errors)
-    rewards.set_title("what is rewarded", fontsize="medium")
-    for axes in preferences:
+    draw_features(titled("what is rewarded"), [domain.reward_names[i] for i in drawn], bars, errors=errors)
+    if domain.n_preference:
         allowed = np.array([limits.get(name, np.inf) for name in domain.preference_names]) if limits else None
         bars = {} if final.lesson.policy is None else {"shown": tl.expectation(domain, final.lesson.policy).preference}
-        draw_features(
-            axes, domain.preference_names, bars | {"done": final.response.expectation.preference}, allowed=allowed
-        )
-        axes.set_title("what the learner avoids", fontsize="medium")
-    for axes in (rewards, *preferences):
-        axes.legend(fontsize="small", frameon=False)
-    draw_rounds(rounds, transcript)
+        bars["done"] = final.response.expectation.preference
+        draw_features(titled("what the learner avoids"), domain.preference_names, bars, allowed=allowed)
+    draw_rounds(next(left), transcript)
     if has_map:
-        draw_map(figure.axes[-1], domain, shown=final.lesson.policy, done=final.response.policy)
-        figure.axes[-1].set_title("where they go", fontsize="medium")
+        draw_map(titled("where they go"), domain, shown=final.lesson.policy, done=final.response.policy)
+    if world is not None:
+        draw_world(titled(f"what {learner} does"), world, avoided=learner, policy=final.response.policy)
+    if world is not None and weights is not None:
+        place = titled("the reward that it acts as if it had")
+        _draw_inferred(figure, world, [place], [(learner, weights)], is_outlined=True)
     return figure
 
 

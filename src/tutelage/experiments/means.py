@@ -5,35 +5,25 @@ only, each seed is a case. So a seed that changes nothing in a domain is not cou
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tutelage.arrays import Vector
-from tutelage.experiments.figures import legend
+from tutelage.experiments.figures import legend, panels_of, rounds_figure, scale
 from tutelage.experiments.settings import NUMBERS
-from tutelage.experiments.tables import Grid
+from tutelage.experiments.tables import Estimate, Grid, column_label, pivot
 from tutelage.outcomes import InvalidInput
-from tutelage.pictures.plots import COLOURS, MARKERS
-from tutelage.registry import TEACHERS
+from tutelage.pictures.plots import Curve, Panel, look
 
 AnyRow = Mapping[str, Any]
 # A case, and the one row of a learner and a teacher in it.
 Spot = tuple[Hashable, Hashable]
 # The rows of one learner in one group, by teacher.
 Taught = dict[str, dict[Spot, AnyRow]]
-
-
-class Estimate(NamedTuple):
-    """The mean of n cases. error: its standard error; NaN for one case."""
-
-    mean: float
-    error: float
-    n: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +76,7 @@ class MeanCurve:
     regret_error: float = math.nan
 
 
-def means(rows: Sequence[AnyRow], of: str, against: str | None) -> list[Mean]:
-    """One for each group, learner and teacher. against: the teacher of the differences; by default the first."""
-    if not any(isinstance(row.get(of), int | float) for row in rows):
-        raise InvalidInput(f"no row has a number {of!r}")
-    if against is not None and against not in {row["teacher"] for row in rows}:
-        raise InvalidInput(f"no row has the teacher {against!r}, so there is no difference from it")
-    return [mean for place, taught in _by_learner(rows).items() for mean in _of_learner(place, taught, of, against)]
-
-
-def _of_learner(place: tuple[str, str], taught: Taught, of: str, against: str | None) -> Iterator[Mean]:
+def means_of_learner(place: tuple[str, str], taught: Taught, of: str, against: str | None) -> Iterator[Mean]:
     """The means of each teacher of one learner in one group."""
     known = {
         teacher: {spot: float(row[of]) for spot, row in several.items() if not row["failed"] and row[of] is not None}
@@ -120,28 +101,14 @@ def estimate(values: Mapping[Spot, float]) -> Estimate:
     cases: dict[Hashable, list[float]] = {}
     for (case, _), value in values.items():
         cases.setdefault(case, []).append(value)
-    averages = np.array([np.mean(several) for several in cases.values()])
-    n = len(averages)
-    if not n:
-        return Estimate(math.nan, math.nan, 0)
-    error = float(averages.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
-    return Estimate(float(averages.mean()), error, n)
+    return Estimate.of(float(np.mean(several)) for several in cases.values())
 
 
-def curves(rows: Sequence[AnyRow], of: str, by: str, within: float) -> list[MeanCurve]:
-    """The mean of a column round by round, or at equal numbers of demonstrations or steps shown.
+def curves_of_learner(place: tuple[str, str], taught: Taught, of: str, by: str, within: float) -> Iterator[MeanCurve]:
+    """The curves of each teacher of one learner in one group, from the first budget at which every case has a value.
 
     within: how close to the best is close, as a share of it.
     """
-    if not any(f"{of}_by_round" in row for row in rows):
-        raise InvalidInput(f"no row has a number {of!r} in rounds")
-    if by not in ("round", "n_demonstrations", "n_steps"):
-        raise InvalidInput(f"by must be 'round', 'n_demonstrations' or 'n_steps', got {by!r}")
-    return [curve for key, taught in _by_learner(rows).items() for curve in _curves(key, taught, of, by, within)]
-
-
-def _curves(place: tuple[str, str], taught: Taught, of: str, by: str, within: float) -> Iterator[MeanCurve]:
-    """The curves of each teacher of one learner in one group, from the first budget at which every case has a value."""
     paths = {
         teacher: {spot: _path(row, of, by) for spot, row in several.items() if not row["failed"]}
         for teacher, several in taught.items()
@@ -176,7 +143,7 @@ def _path(row: AnyRow, of: str, by: str) -> tuple[Vector, Vector]:
     return np.cumsum(spent, dtype=float), np.array(values, dtype=float)
 
 
-def _by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], Taught]:
+def by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], Taught]:
     """The rows of each group and learner, by teacher and spot."""
     replicates: dict[str, set[Hashable]] = {}
     for row in rows:
@@ -188,12 +155,6 @@ def _by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], Taught]:
         # Domains of one replicate, and its seeds, are in the same order for every teacher.
         several[case, sum(spot[0] == case for spot in several)] = row
     return grouped
-
-
-def teacher_label(teacher: str) -> str:
-    """A teacher as in the paper's tables, with its options."""
-    name, *options = teacher.split(", ")
-    return ", ".join([TEACHERS[name].label if name in TEACHERS else name, *options])
 
 
 def reasons(failed: Sequence[AnyRow]) -> list[str]:
@@ -208,28 +169,23 @@ def reasons(failed: Sequence[AnyRow]) -> list[str]:
     ]
 
 
-def table_of(title: str, several: Sequence[Mean]) -> Grid:
-    """The means as texts: the learner in its domain, then one column for each teacher."""
-    return _by_teacher(title, several, _text)
-
-
-def table_of_differences(title: str, several: Sequence[Mean]) -> list[Grid]:
-    """The paired differences as texts, where there are any."""
+def tables_of(several: Sequence[Mean]) -> list[Grid]:
+    """The means as texts, a column for each teacher; and the paired differences, where there are any."""
     sizes = [(mean, max(abs(mean.difference), mean.difference_error)) for mean in several if mean.n_pairs > 1]
     told = [mean for mean, size in sizes if size > 1e-9 * abs(mean.reward)]
-    text = "{0.difference:+.4g} ±{0.difference_error:.2g}, n {0.n_pairs}".format
-    return [_by_teacher(title, told, text)] if told else []
+    title = f"More than with {several[0].teacher}, in the cases that both have"
+    more = "{0.difference:+.4g} ±{0.difference_error:.2g}, n {0.n_pairs}".format
+    tables = [("Mean reward of the learner (share of the certified bound)", several, as_text), (title, told, more)]
+    corner = ("domain", "learner")
+    return [
+        pivot(title, corner, {(mean.domain, mean.learner, column_label(mean.teacher)): text(mean) for mean in chosen})
+        for title, chosen, text in tables
+        if chosen
+    ]
 
 
-def _by_teacher(title: str, several: Sequence[Mean], text: Callable[[Mean], str]) -> Grid:
-    teachers = _distinct(mean.teacher for mean in several)
-    texts = {(mean.domain, mean.learner, mean.teacher): text(mean) for mean in several}
-    places = _distinct((mean.domain, mean.learner) for mean in several)
-    body = tuple((*place, *(texts.get((*place, teacher), "") for teacher in teachers)) for place in places)
-    return Grid(title, ("domain", "learner", *map(teacher_label, teachers)), body)
-
-
-def _text(mean: Mean) -> str:
+def as_text(mean: Mean) -> str:
+    """With its standard error, its share of the bound, and what failed."""
     if math.isnan(mean.reward):
         return "failed"
     error = "" if math.isnan(mean.standard_error) else f" ±{mean.standard_error:.2g}"
@@ -244,11 +200,11 @@ def draw_means(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:
     teachers, parts = _distinct(mean.teacher for mean in means), []
     for domain in _distinct(mean.domain for mean in means):
         learners = _distinct(mean.learner for mean in means if mean.domain == domain)
-        size = math.ceil(len(learners) / math.ceil(len(learners) / most))
-        parts += [(domain, learners[first : first + size]) for first in range(0, len(learners), size)]
+        n_parts = math.ceil(len(learners) / most)
+        parts += [(domain, part.tolist()) for part in np.array_split(learners, n_parts)]
     longest = max(len(learners) for _, learners in parts)
-    figure, panels = _panels(parts, 4.8, longest * (0.1 * len(teachers) + 0.25) + 0.9)
-    for axes, (domain, learners) in panels:
+    figure, panels = panels_of(len(parts), 4.8, longest * (0.1 * len(teachers) + 0.25) + 0.9)
+    for axes, (domain, learners) in zip(panels, parts, strict=True):
         shown = [mean for mean in means if mean.domain == domain]
         ends = [mean.reward + side * np.nan_to_num(mean.standard_error) for mean in shown for side in (-1, 1)]
         for mean in (mean for mean in shown if mean.learner in learners):
@@ -256,39 +212,35 @@ def draw_means(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:
             place = learners.index(mean.learner) + 0.7 * ((number + 0.5) / len(teachers) - 0.5)
             value, error = np.nan_to_num([mean.reward, mean.standard_error])
             if not math.isnan(mean.reward):
-                axes.errorbar(value, place, xerr=error, capsize=2, markersize=5, **_look(number, mean.teacher))
+                axes.errorbar(
+                    value, place, xerr=error, capsize=2, markersize=5, label=column_label(mean.teacher), **look(number)
+                )
             # A mean over fewer cases than its neighbours says so.
             if mean.n_failed:
                 axes.annotate(f"  {mean.n_failed} failed", (value + error, place), va="center", size=6)
         axes.set_yticks(range(len(learners)), [learner.replace(", ", "\n", 1) for learner in learners], fontsize=7)
-        axes.set(title=domain, xlabel=_words(of), ylim=(longest - 0.5, -0.5), xlim=_scale([0.0, *ends], 0.12))
+        axes.set(title=domain, xlabel=_words(of), ylim=(longest - 0.5, -0.5), xlim=scale([0.0, *ends], 0.12))
         axes.grid(axis="x", alpha=0.4)
-    _legend(figure)
+    n_columns = max(1, int(figure.get_figwidth() // 2))
+    legend(figure, *panels, loc="outside upper center", ncols=n_columns, fontsize=8)
     return figure
 
 
 def draw_curves(several: Sequence[MeanCurve], of: str) -> Figure:
     """One panel for each group of domains and learner, with a band of one standard error around each mean."""
-    teachers = _distinct(curve.teacher for curve in several)
-    figure, panels = _panels(_distinct((curve.domain, curve.learner) for curve in several), 4.6, 3.2)
-    for axes, place in panels:
-        here = [curve for curve in several if (curve.domain, curve.learner) == place]
-        for curve in here:
-            budgets = [*curve.budgets, *([curve.budgets[0] + 1] if len(curve.budgets) == 1 else [])]
-            middle, error = (np.resize(np.nan_to_num(part), len(budgets)) for part in (curve.values, curve.errors))
-            look = _look(teachers.index(curve.teacher), curve.teacher) | {"markevery": max(1, len(budgets) // 10)}
-            axes.step(budgets, middle, where="post", **look)
-            band = {"step": "post", "color": look["color"], "alpha": 0.2, "linewidth": 0}
-            axes.fill_between(budgets, middle - error, middle + error, **band)
-        axes.set_title("\n".join(place), fontsize="small")
-        axes.set(xlabel="round" if here[0].by == "round" else f"{here[0].by[2:]} shown", ylabel=_words(of))
-        axes.locator_params(axis="x", integer=True)
-        # One scale for all learners of a group.
-        same = [(curve.values, np.nan_to_num(curve.errors)) for curve in several if curve.domain == place[0]]
-        ends = np.concatenate([np.add(values, sign * errors) for values, errors in same for sign in (-1.05, 1.05)])
-        axes.set_ylim(*_scale(ends, 0.05))
-    _legend(figure)
-    return figure
+    teachers, panels = _distinct(curve.teacher for curve in several), []
+    for place in _distinct((curve.domain, curve.learner) for curve in several):
+        here = {curve.teacher: curve for curve in several if (curve.domain, curve.learner) == place}
+        # A teacher that failed everywhere keeps its colour, and has no line.
+        parts = [
+            (here[name].values, (), here[name].errors, here[name].budgets) if name in here else ((),)
+            for name in teachers
+        ]
+        drawn = [Curve(column_label(name), *part) for name, part in zip(teachers, parts, strict=True)]
+        (by,) = {curve.by for curve in here.values()}
+        labels = ("round" if by == "round" else f"{by[2:]} shown", _words(of))
+        panels.append(Panel("\n".join(place), drawn, labels=labels, group=place[0]))
+    return rounds_figure(panels)
 
 
 def swept(rows: Sequence[AnyRow]) -> tuple[str, str] | None:
@@ -307,10 +259,10 @@ def draw_plane(rows: Sequence[AnyRow], means: Sequence[Mean], names: tuple[str, 
     places = {row["learner"]: (row[names[0]], row[names[1]]) for row in rows}
     across, up = (sorted({place[axis] for place in places.values()}) for axis in (0, 1))
     parts = _distinct((mean.domain, mean.teacher) for mean in means)
-    figure, panels = _panels(parts, 2.0 + 0.5 * len(across), 1.3 + 0.35 * len(up))
-    for axes, (domain, teacher) in panels:
+    figure, panels = panels_of(len(parts), 2.0 + 0.5 * len(across), 1.3 + 0.35 * len(up))
+    for axes, (domain, teacher) in zip(panels, parts, strict=True):
         known = [mean.reward for mean in means if mean.domain == domain and not math.isnan(mean.reward)] or [0.0]
-        low, high = _scale(known)
+        low, high = scale(known)
         digits = max(0, 2 - math.floor(math.log10(max(map(abs, known)) or 1.0)))
         table = np.full((len(up), len(across)), np.nan)
         for mean in (mean for mean in means if (mean.domain, mean.teacher) == (domain, teacher)):
@@ -323,43 +275,14 @@ def draw_plane(rows: Sequence[AnyRow], means: Sequence[Mean], names: tuple[str, 
         axes.set_xticks(range(len(across)), [f"{value:g}" for value in across])
         axes.set_yticks(range(len(up)), [f"{value:g}" for value in up])
         axes.set(xlabel=_words(names[0]), ylabel=_words(names[1]))
-        axes.set_title(f"{domain}\n{teacher_label(teacher)}", fontsize="small")
+        axes.set_title(f"{domain}\n{column_label(teacher)}", fontsize="small")
         figure.colorbar(image, ax=axes)
     figure.suptitle(_words(of), fontsize="medium")
     return figure
 
 
-def _scale(values: Iterable[float], margin: float = 0.0) -> tuple[float, float]:
-    """The limits of a scale, at least a thousandth of the largest value apart: rounding errors are not magnified."""
-    known = [value for value in values if math.isfinite(value)] or [0.0]
-    width = max(known) - min(known)
-    least = 1e-3 * max(map(abs, known)) or 1.0
-    room = max(margin * width, (least - width) / 2)
-    return min(known) - room, max(known) + room
-
-
 def _distinct(values: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(values))
-
-
-def _look(number: int, teacher: str) -> dict[str, Any]:
-    turn, place = divmod(number, len(COLOURS))
-    colour, marker = COLOURS[place], MARKERS[(place + turn) % len(MARKERS)]
-    return {"color": colour, "marker": marker, "label": teacher_label(teacher)}
-
-
-def _panels(keys: Sequence[Any], width: float, height: float) -> tuple[Figure, Iterator[tuple[Axes, Any]]]:
-    """One panel for each key, at most three beside each other. width, height: of one, in inches."""
-    n_columns = min(len(keys), 3)
-    n_rows = math.ceil(len(keys) / n_columns)
-    figure = Figure(figsize=(max(6.0, n_columns * width), n_rows * height + 0.6), layout="constrained")
-    grid = [figure.add_subplot(n_rows, n_columns, number + 1) for number in range(len(keys))]
-    return figure, zip(grid, keys, strict=True)
-
-
-def _legend(figure: Figure) -> None:
-    n_columns = max(1, int(figure.get_figwidth() // 2))
-    legend(figure, *figure.axes, loc="outside upper center", ncols=n_columns, fontsize=8)
 
 
 def _words(column: str) -> str:

@@ -25,6 +25,7 @@ from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, Option, look_up
 
 GROUPS = ("domain", "learner", "teacher")
+NAMED_BY = {"learner": "model", "teacher": "name"}
 SETTINGS = ("title", "seeds", "time_limit")
 OF_DOMAIN = ("name", "file", "world", "domain", "weights", "group", "replicate")
 # What a learner of a plan has beside its options, with the defaults.
@@ -37,19 +38,6 @@ Players = Mapping[str, Callable[..., Any]]
 NO_PLAYERS: Players = MappingProxyType({})
 
 
-class Offer(NamedTuple):
-    """What a script gives beside its plan: players and metrics by name, seeds, and a version in place of their code."""
-
-    learners: Players = NO_PLAYERS
-    teachers: Players = NO_PLAYERS
-    metrics: Players = NO_PLAYERS
-    seeds: Iterable[int] | None = None
-    version: str = ""
-
-
-NO_OFFER = Offer()
-
-
 class Place(NamedTuple):
     """A domain of a plan: the names of its preferences, its group and replicate, and the seeds of its tasks."""
 
@@ -60,52 +48,67 @@ class Place(NamedTuple):
     seeds: Sequence[int]
 
 
-def read_plan(plan: AnyPath | Mapping[str, Any], folder: Path, offer: Offer = NO_OFFER) -> list[Task]:
-    """Every task of a plan. folder: where domains that are given as objects are saved for the workers."""
-    if not isinstance(plan, str | PathLike):
-        return _tasks(plan, Path(), folder, offer)
-    with open_regular(plan) as file:
-        try:
-            data = tomllib.loads(file.read().decode())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"{plan} is not a TOML file: {error}") from error
-    return _tasks(data, Path(plan).parent, folder, offer)
+def read_plan(
+    plan: AnyPath | Mapping[str, Any],
+    folder: Path,
+    *,
+    learners: Players = NO_PLAYERS,
+    teachers: Players = NO_PLAYERS,
+    metrics: Players = NO_PLAYERS,
+    seeds: Iterable[int] | None = None,
+    version: str = "",
+) -> list[Task]:
+    """Every task of a plan, with what a script gives beside it; `version` is in place of the identity of their code.
 
-
-def _tasks(plan: Mapping[str, Any], beside: Path, folder: Path, offer: Offer) -> list[Task]:
-    _check_names(plan, (*GROUPS, *SETTINGS), "a plan")
-    entries = {group: _each(plan.get(group, [])) for group in GROUPS}
-    for name, given in zip(("learners", "teachers", "metrics"), offer, strict=False):
+    folder: where domains that are given as objects are saved for the workers.
+    """
+    beside = Path(plan).parent if isinstance(plan, str | PathLike) else Path()
+    data = _read(plan) if isinstance(plan, str | PathLike) else plan
+    _check_names(data, (*GROUPS, *SETTINGS), "a plan")
+    for name, given in {"learners": learners, "teachers": teachers, "metrics": metrics}.items():
         if not isinstance(given, Mapping):
             raise InvalidInput(f"{name} must be a mapping from names to classes or functions")
-    # A given player that the plan does not name takes part once.
-    for group, name, given in (("learner", "model", offer.learners), ("teacher", "name", offer.teachers)):
-        named = {each for entry in entries[group] if isinstance(entry, Mapping) for each in _each(entry.get(name))}
-        entries[group] += [{name: key} for key in given if key not in named]
-    for group, several in entries.items():
-        if not several:
-            raise InvalidInput(f"the plan has no [[{group}]]; give at least one")
-        for entry in several:
-            _check_names(entry, OF_DOMAIN if group == "domain" else entry, f"[[{group}]]")
-    try:
-        seeds = [index(seed) for seed in (plan.get("seeds", [0]) if offer.seeds is None else offer.seeds)]
-    except TypeError:
-        seeds = []
-    if not seeds:
-        raise InvalidInput("seeds must be a list of integers")
-    limit = float(AMOUNT.read("time_limit", plan.get("time_limit", 0)))
-    learners = [learner for entry in entries["learner"] for learner in _learners(entry, offer)]
-    teachers = [teacher for entry in entries["teacher"] for teacher in _teachers(entry, offer)]
-    places = [place for entry in entries["domain"] for place in _places(entry, beside, folder, seeds)]
-    metrics = tuple(Given.of(name, made, offer.version) for name, made in offer.metrics.items())
-    for metric in metrics:
+    numbers = _seeds(data.get("seeds", [0]) if seeds is None else seeds)
+    limit = float(AMOUNT.read("time_limit", data.get("time_limit", 0)))
+    taught = [each for entry in _entries(data, "learner", learners) for each in _learners(entry, learners, version)]
+    who = [each for entry in _entries(data, "teacher", teachers) for each in _teachers(entry, teachers, version)]
+    places = [place for entry in _entries(data, "domain", {}) for place in _places(entry, beside, folder, numbers)]
+    measured = tuple(Given.of(name, made, version) for name, made in metrics.items())
+    for metric in measured:
         check_call(metric, f"metric {metric.name!r}", int(takes_round(metric.load())), {}, METRIC_ARGUMENTS)
     tasks = [
-        Task(p.source, _checked(p, names, model), model, teacher, seed, limit, metrics, p.group, p.replicate)
-        for p, (names, model), teacher in product(places, learners, teachers)
+        Task(p.source, _checked(p, names, model), model, teacher, seed, limit, measured, p.group, p.replicate)
+        for p, (names, model), teacher in product(places, taught, who)
         for seed in p.seeds
     ]
     return list({(task.key, task.group, task.replicate): task for task in tasks}.values())
+
+
+def _read(path: AnyPath) -> dict[str, Any]:
+    with open_regular(path) as file:
+        try:
+            return tomllib.loads(file.read().decode())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{path} is not a TOML file: {error}") from error
+
+
+def _entries(plan: Mapping[str, Any], group: str, players: Players) -> list[dict[str, Any]]:
+    """The entries of a group; a player of the script that the plan does not name takes part once."""
+    entries, name = _each(plan.get(group, [])), NAMED_BY.get(group, "")
+    for entry in entries:
+        _check_names(entry, OF_DOMAIN if group == "domain" else entry, f"[[{group}]]")
+    named = {each for entry in entries for each in _each(entry.get(name))}
+    entries += [{name: key} for key in players if key not in named]
+    if not entries:
+        raise InvalidInput(f"the plan has no [[{group}]]; give at least one")
+    return entries
+
+
+def _seeds(given: Any) -> list[int]:
+    try:
+        return [index(seed) for seed in given] or _seeds(None)
+    except TypeError as error:
+        raise InvalidInput("seeds must be a list of integers") from error
 
 
 def _check_names(given: Mapping[str, Any], known: Iterable[str], what: str) -> None:
@@ -178,7 +181,7 @@ def _source(name: str, path: Path, given: Any) -> tuple[DomainFile, tuple[str, .
     return DomainFile(name, str(path.resolve()), checksum, weights), domain.preference_names
 
 
-def _learners(entry: Mapping[str, Any], offer: Offer) -> Iterator[tuple[str, LearnerSetting]]:
+def _learners(entry: Mapping[str, Any], own: Players, version: str) -> Iterator[tuple[str, LearnerSetting]]:
     """Preferences and model of each combination. An option that is not given has the model's default."""
     for values in _combinations(OF_LEARNER | dict(entry)):
         name, preferences, allowance, n_sampled = (values.pop(key) for key in OF_LEARNER)
@@ -186,7 +189,7 @@ def _learners(entry: Mapping[str, Any], offer: Offer) -> Iterator[tuple[str, Lea
             allowance = tuple((key, AMOUNT.read(key, amount)) for key, amount in allowance.items())
         else:
             allowance = AMOUNT.read("allowance", allowance)
-        name, known, given, options = _player(str(name), offer.learners, LEARNER_MODELS, values, offer.version)
+        name, known, given, options = _player(str(name), own, LEARNER_MODELS, values, version)
         if allowance if given else ALLOWANCE in known.options:
             options[ALLOWANCE] = allowance
         if given is not None:
@@ -195,13 +198,10 @@ def _learners(entry: Mapping[str, Any], offer: Offer) -> Iterator[tuple[str, Lea
         yield str(preferences), LearnerSetting(name, tuple(options.items()), n, given)
 
 
-def _teachers(entry: Mapping[str, Any], offer: Offer) -> Iterator[TeacherSetting]:
-    if "name" not in entry:
-        known = ", ".join((*offer.teachers, *TEACHERS))
-        raise InvalidInput(f"each [[teacher]] needs a name, one or several of {known}")
+def _teachers(entry: Mapping[str, Any], own: Players, version: str) -> Iterator[TeacherSetting]:
     for values in _combinations(entry):
-        name, most = str(values.pop("name")), int(COUNT.read("max_rounds", values.pop("max_rounds", 0)))
-        name, known, given, options = _player(name, offer.teachers, TEACHERS, values, offer.version)
+        name, most = str(values.pop("name", "")), int(COUNT.read("max_rounds", values.pop("max_rounds", 0)))
+        name, known, given, options = _player(name, own, TEACHERS, values, version)
         told = TOLD.get(known.knows, "learner") if known and given else ""
         if given is not None:
             offered = ("learner", "preference_features", *SEEDS)

@@ -22,7 +22,6 @@ from typing import Any
 import cloudpickle
 
 from tutelage.outcomes import InvalidInput
-from tutelage.registry import look_up
 
 # What a metric may ask for by name.
 METRIC_ARGUMENTS = ("response", "lesson", "transcript", "domain", "true_weights", "learner", "seed")
@@ -84,15 +83,13 @@ def called(made: Callable[..., Any], *first: Any, options: Mapping[str, Any], of
 def check_call(given: Given, what: str, n_first: int, options: Mapping[str, Any], offered: Iterable[str]) -> None:
     """Refuse a call with an unknown option, or without an argument that the function needs."""
     made = given.load()
-    signature = inspect.signature(made)
-    known = {name: None for name, part in signature.parameters.items() if part.kind is not part.VAR_POSITIONAL}
-    if not any(part.kind is part.VAR_KEYWORD for part in signature.parameters.values()):
-        for name in options:
-            look_up(dict(list(known.items())[n_first:]), name, f"option of {what}")
+    given_by_name = _wanted(made, n_first, options, dict.fromkeys(offered))
     try:
-        signature.bind(*(None,) * n_first, **_wanted(made, n_first, options, dict.fromkeys(offered)), **options)
+        inspect.signature(made).bind(*(None,) * n_first, **given_by_name, **options)
     except TypeError as error:
-        raise InvalidInput(f"{what} cannot be made: {error}; give it a default, or use functools.partial") from error
+        raise InvalidInput(
+            f"{what} cannot be made: {error}; what has no default may be set by functools.partial"
+        ) from error
 
 
 def _wanted(

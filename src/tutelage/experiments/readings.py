@@ -7,7 +7,7 @@ with the print, and the one whose means agree most often is reported, with what 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import Any
 
 from tutelage.experiments import settings
@@ -101,10 +101,15 @@ def _reward(result: Mapping[str, Any], values: Mapping[str, Any], *, is_end: boo
     return float(rewards[(n_lessons if is_end else min(n_lessons, values["3rd round"])) - 1])
 
 
+def part(found: Survey, reading: Reading, column: str) -> tuple[Cell, ...]:
+    """The nine cells of a column under one reading; none where the rows do not have all."""
+    return found[column].get(tuple(reading.get(name, "") for name in NEEDS[column]), ())
+
+
 def under(found: Survey, reading: Reading) -> list[Cell]:
     """The 63 cells under one reading; none where the rows do not have all."""
-    parts = [found[column].get(tuple(reading.get(name, "") for name in needs)) for column, needs in NEEDS.items()]
-    return [cell for part in parts for cell in part or ()] if all(parts) else []
+    parts = [part(found, reading, column) for column in NEEDS]
+    return list(chain.from_iterable(parts)) if all(parts) else []
 
 
 def cells(rows: Rows, n_worlds: int) -> Iterator[Cell]:
@@ -119,21 +124,17 @@ def cells(rows: Rows, n_worlds: int) -> Iterator[Cell]:
 def best(found: Survey) -> tuple[Reading, int]:
     """The joint reading under which most means agree, then most spreads, and how many readings were compared."""
     scores = {
-        (column, labels): (sum(c.verdict == "agrees" for c in cells), sum(c.spread == "agrees" for c in cells))
+        column: {labels: _tally(cells)[:2] for labels, cells in by_labels.items()}
         for column, by_labels in found.items()
-        for labels, cells in by_labels.items()
     }
-    order, most, best_labels, n_compared = list(CHOICES), (-1, -1), None, 0
-    places = [(column, [order.index(name) for name in needs]) for column, needs in NEEDS.items()]
+    compared = dict[Labels, tuple[int, ...]]()
     for labels in product(*CHOICES.values()):
-        several = [scores.get((column, tuple(labels[i] for i in at))) for column, at in places]
-        if None in several:
-            continue
-        n_compared += 1
-        score = (sum(s[0] for s in several if s), sum(s[1] for s in several if s))
-        if score > most:
-            most, best_labels = score, labels
-    return dict(zip(order, best_labels or (), strict=False)), n_compared
+        reading = dict(zip(CHOICES, labels, strict=True))
+        counts = [scores[column].get(tuple(reading[name] for name in needs)) for column, needs in NEEDS.items()]
+        if None not in counts:
+            compared[labels] = tuple(map(sum, zip(*filter(None, counts), strict=True)))
+    most = max(compared, key=lambda labels: compared[labels], default=())
+    return dict(zip(CHOICES, most, strict=False)), len(compared)
 
 
 def compare(rows: Rows, n_worlds: int) -> list[Grid]:
@@ -152,7 +153,7 @@ def compare(rows: Rows, n_worlds: int) -> list[Grid]:
     choices = ("choice", "value", "numbers", "means", "spreads", "both", "gained", "lost")
     every = Grid(title, choices, tuple(_choices(found, reading)))
     columns = ("printed number", "paper", "ours", "mean", "spread", "readings that agree", "with one other choice")
-    numbers = Grid("Sec. 6.2: every printed number", columns, tuple(_numbers(found, reading, cells)))
+    numbers = Grid("Sec. 6.2: every printed number", columns, tuple(_numbers(found, reading)))
     batches = []
     for size, batch in product(SIZES, range(n_worlds // N_WORLDS)):
         cells = under(survey(rows, N_WORLDS, (size,), batch), reading)
@@ -173,31 +174,27 @@ def _tally(cells: Sequence[Cell]) -> tuple[int, int, int]:
 def _choices(found: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
     """Each value of each choice, the others as in the reading; compared are the numbers whose rows are there."""
     for name, label in ((name, label) for name, values in CHOICES.items() for label in values):
-        pairs: list[tuple[Cell, Cell]] = []
-        for column, needs in NEEDS.items():
-            before, after = (tuple(r[n] for n in needs) for r in (reading, {**reading, name: label}))
-            pairs += zip(found[column][before], found[column].get(after, ()), strict=False)
+        parts = [[part(found, each, column) for each in (reading, {**reading, name: label})] for column in NEEDS]
+        pairs = [pair for before, after in parts for pair in zip(before, after, strict=False)]
         agree = [(now.verdict == "agrees", then.verdict == "agrees") for now, then in pairs]
         counts = (*_tally([then for _, then in pairs]), agree.count((False, True)), agree.count((True, False)))
         yield name, f"{label} (chosen)" if reading[name] == label else label, *map(str, (len(pairs), *counts))
 
 
-def _numbers(found: Survey, reading: Reading, cells: Sequence[Cell]) -> Iterator[tuple[str, ...]]:
+def _numbers(found: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
     """Each printed number beside ours; where its mean differs, the single choices with which it would agree."""
-    per_column = len(cells) // len(NEEDS)
-    for place, cell in enumerate(cells):
-        needs, by_labels, i = NEEDS[cell.teacher], found[cell.teacher], place % per_column
-        agreeing = [labels for labels, several in by_labels.items() if several[i].verdict == "agrees"]
-        ours = tuple(reading[name] for name in needs)
-        differing = [[n for n, a, b in zip(needs, labels, ours, strict=True) if a != b] for labels in agreeing]
-        near = [f"{d[0]}: {ls[needs.index(d[0])]}" for ls, d in zip(agreeing, differing, strict=True) if len(d) == 1]
-        printed, size = cell.printed, cell.where["size"]
-        yield (
-            f"{cell.learner}, {size}x{size}, {cell.teacher}",
-            f"{printed.mean:.2f} ±{printed.deviation:.2f}" if printed else "",
-            f"{cell.mean:.2f} ±{cell.standard_error:.2f}",
-            cell.verdict,
-            cell.spread,
-            f"{len(agreeing)} of {len(by_labels)}",
-            "" if cell.verdict == "agrees" else "; ".join(near) or "none",
-        )
+    for column, needs in NEEDS.items():
+        every, others = found[column].values(), [(n, v) for n in needs for v in CHOICES[n] if v != reading[n]]
+        single = {f"{n}: {value}": part(found, {**reading, n: value}, column) for n, value in others}
+        for place, cell in enumerate(part(found, reading, column)):
+            near = [change for change, cells in single.items() if cells and cells[place].verdict == "agrees"]
+            printed, size = cell.printed, cell.where["size"]
+            yield (
+                f"{cell.learner}, {size}x{size}, {cell.teacher}",
+                f"{printed.mean:.2f} ±{printed.deviation:.2f}" if printed else "",
+                f"{cell.estimate.mean:.2f} ±{cell.estimate.error:.2f}",
+                cell.verdict,
+                cell.spread,
+                f"{sum(cells[place].verdict == 'agrees' for cells in every)} of {len(every)}",
+                "" if cell.verdict == "agrees" else "; ".join(near) or "none",
+            )

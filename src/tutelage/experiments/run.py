@@ -10,9 +10,8 @@ import os
 import re
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,29 +81,21 @@ def run(
 
 def _computed_by_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Row]:
     """The rows of these tasks. If a process is killed, each task that was running is computed again, alone."""
-    waiting = deque(tasks)
-    while waiting:
-        ending = {"initializer": _end_with_parent, "initargs": (os.getpid(),)}
-        executor = ProcessPoolExecutor(min(jobs, len(waiting)), **ending)
-        running: dict[Future[Row], Task] = {}
+    left = dict(enumerate(tasks))
+    while left:
+        executor = ProcessPoolExecutor(min(jobs, len(left)), initializer=_end_with_parent, initargs=(os.getpid(),))
+        futures = {executor.submit(compute_row, task): number for number, task in left.items()}
         try:
-            while waiting or running:
-                while waiting and len(running) < jobs:
-                    task = waiting.popleft()
-                    running[executor.submit(compute_row, task)] = task
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    row = future.result()
-                    del running[future]
-                    yield row
+            for future in as_completed(futures):
+                row = future.result()
+                del left[futures[future]]
+                yield row
         except BrokenProcessPool:
-            interrupted = list(running.values())
-            if len(interrupted) == 1 and jobs == 1:
-                yield _row(interrupted[0], KILLED)
-            else:
-                for task in interrupted:
-                    yield from _computed_by_processes([task], 1)
+            # Tasks are started in their order, so the first of those that are left were running.
+            for task in [left.pop(number) for number in [*left][:jobs]]:
+                yield from [_row(task, KILLED)] if jobs == 1 else _computed_by_processes([task], 1)
         finally:
-            executor.shutdown(kill_workers=bool(running))
+            executor.shutdown(kill_workers=bool(left))
 
 
 def _end_with_parent(parent: int) -> None:

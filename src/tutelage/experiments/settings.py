@@ -143,7 +143,8 @@ def tasks_in(
     world_set: str, size: int, n_worlds: int, learner: str, model: LearnerSetting, teacher: TeacherSetting
 ) -> list[Task]:
     """The same task in each world of a set."""
-    return [Task(world, learner, model, teacher) for world in WORLD_SETS[world_set](size, n_worlds)]
+    worlds = WORLD_SETS[world_set](size, n_worlds)
+    return [Task(world, learner, model, teacher, replicate=str(world)) for world in worlds]
 
 
 # Sec. 6.1 and App. B.1 -------------------------------------------------------------------------------------------

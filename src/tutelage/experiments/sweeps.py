@@ -16,9 +16,9 @@ from tutelage.arrays import Readable
 from tutelage.data.files import AnyPath, write_table, write_whole
 from tutelage.experiments import means
 from tutelage.experiments.means import Mean, MeanCurve
-from tutelage.experiments.plans import NO_OFFER, Offer, Players, read_plan
+from tutelage.experiments.plans import Players, read_plan
 from tutelage.experiments.run import Backend, run
-from tutelage.experiments.settings import ALLOWANCE, Task
+from tutelage.experiments.settings import ALLOWANCE, RowKey, Task
 from tutelage.experiments.store import Row, Store
 from tutelage.experiments.worlds import ALL
 from tutelage.model.allowances import OTHERS
@@ -59,7 +59,12 @@ class Sweep(Readable):
 
         against: the teacher of the paired differences; by default the first one of the plan.
         """
-        return means.means(self.rows, of, against)
+        if not any(isinstance(row.get(of), int | float) for row in self.rows):
+            raise InvalidInput(f"no row has a number {of!r}")
+        if against is not None and against not in {row["teacher"] for row in self.rows}:
+            raise InvalidInput(f"no row has the teacher {against!r}, so there is no difference from it")
+        by_learner = means.by_learner(self.rows).items()
+        return [mean for place, taught in by_learner for mean in means.means_of_learner(place, taught, of, against)]
 
     def curves(self, of: str = "reward", *, by: str = "round", within: float = 0.01) -> list[MeanCurve]:
         """The mean of the reward, or of a metric, after each round, or by what was shown until then.
@@ -67,7 +72,12 @@ class Sweep(Readable):
         by: "round", "n_demonstrations" or "n_steps", so that teachers are compared at equal budgets. within: the share
         of the best reward that may be missing where a curve counts as having reached it.
         """
-        return means.curves(self.rows, of, by, within)
+        if self.rows and not any(f"{of}_by_round" in row for row in self.rows):
+            raise InvalidInput(f"no row has a number {of!r} in rounds")
+        if by not in ("round", "n_demonstrations", "n_steps"):
+            raise InvalidInput(f"by must be 'round', 'n_demonstrations' or 'n_steps', got {by!r}")
+        by_learner = means.by_learner(self.rows).items()
+        return [curve for at, taught in by_learner for curve in means.curves_of_learner(at, taught, of, by, within)]
 
     def to_file(self, path: AnyPath) -> None:
         """Write the rows: .csv, .jsonl, .json, or .parquet, which needs pyarrow."""
@@ -121,26 +131,29 @@ def sweep(
     jobs: processes on this machine. address: of a Dask scheduler, in their place. retry: compute the rows that failed
     again. on_row: called after each row is stored.
     """
-    offer = Offer(learners or {}, teachers or {}, metrics or {}, seeds, str(version))
-    tasks, store = open_sweep(plan, out, retry=retry, offer=offer)
+    players = {"learners": learners or {}, "teachers": teachers or {}, "metrics": metrics or {}}
+    tasks, store = open_sweep(plan, out, retry=retry, **players, seeds=seeds, version=str(version))
     run(tasks, store, Backend(jobs, address), on_row=on_row)
-    return collected(tasks, store)
+    return collected(tasks, store.rows())
 
 
 def open_sweep(
-    plan: AnyPath | Mapping[str, Any], out: AnyPath, *, retry: bool, offer: Offer = NO_OFFER
+    plan: AnyPath | Mapping[str, Any], out: AnyPath, *, retry: bool, **given: Any
 ) -> tuple[list[Task], Store]:
-    """Every task of a plan, and the store in the folder `out`. retry: without the rows that failed."""
+    """Every task of a plan, and the store in the folder `out`. given: by a script.
+
+    retry: without the rows that failed.
+    """
     store = Store(Path(out) / "sweep.sqlite")
-    tasks = read_plan(plan, Path(out) / "domains", offer)
+    tasks = read_plan(plan, Path(out) / "domains", **given)
     if retry:
         store.drop(key for key, row in store.rows().items() if "refused" in row.outcome)
     return tasks, store
 
 
-def collected(tasks: Sequence[Task], store: Store) -> Sweep:
-    """The rows of these tasks, all of which the store has. Each row has every column; None where it has no value."""
-    rows, limits = store.rows(), dict[str, set[int]]()
+def collected(tasks: Sequence[Task], rows: Mapping[RowKey, Row]) -> Sweep:
+    """The rows of these tasks, all of which are there. Each row has every column; None where it has no value."""
+    limits = dict[str, set[int]]()
     for task in tasks:
         limits.setdefault(_teacher_label(task), set()).add(task.teacher.max_rounds)
     asked = [_asked(task, len(limits[_teacher_label(task)]) > 1) for task in tasks]

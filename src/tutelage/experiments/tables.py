@@ -5,7 +5,6 @@ of Sec. 6.2, whose rows `readings` reads, are not known, so there two means agre
 difference, or 0.05 if that is more. The printed deviation in that section has the size of a true standard error.
 """
 
-import html
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,6 +32,22 @@ LEGEND = (
     "! ours is lower; docs/reproduction.md says why. [5 of 10 worlds]: the others were refused, because no policy "
     "there keeps the preferences, so this mean is over other worlds than its neighbours."
 )
+
+
+class Estimate(NamedTuple):
+    """The mean of n numbers. error: its standard error, with n - 1 degrees of freedom; NaN for one number."""
+
+    mean: float
+    error: float
+    n: int
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Estimate":
+        """The mean of these values; NaN if there are none."""
+        several = np.array([*values])
+        n = len(several)
+        error = float(several.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+        return cls(float(several.mean()) if n else math.nan, error, n)
 
 
 class Printed(NamedTuple):
@@ -81,25 +96,14 @@ class Cell:
     tolerance: float
 
     @property
-    def mean(self) -> float:
+    def estimate(self) -> Estimate:
         """The mean over the worlds."""
-        return float(np.mean(self.rewards)) if self.rewards else math.nan
-
-    @property
-    def standard_error(self) -> float:
-        """std / sqrt(n), with n - 1 degrees of freedom; NaN for a single world."""
-        n = len(self.rewards)
-        return float(np.std(self.rewards, ddof=1)) / math.sqrt(n) if n > 1 else math.nan
-
-    @property
-    def as_printed(self) -> float:
-        """std / n, as the paper prints it after the plus-minus sign."""
-        return float(np.std(self.rewards)) / len(self.rewards) if self.rewards else math.nan
+        return Estimate.of(self.rewards)
 
     @property
     def difference(self) -> float:
         """Our mean minus the paper's."""
-        return self.mean - self.printed.mean if self.printed else math.nan
+        return self.estimate.mean - self.printed.mean if self.printed else math.nan
 
     @property
     def verdict(self) -> str:
@@ -121,9 +125,9 @@ class Cell:
             return ""
         least, most = (math.sqrt(fdtri(len(self.rewards) - 1, N_WORLDS - 1, level)) for level in (0.025, 0.975))
         # Half of the last printed digit is 0.005.
-        if self.standard_error > most * (self.printed.deviation + 0.005):
+        if self.estimate.error > most * (self.printed.deviation + 0.005):
             return "wider"
-        return "narrower" if self.standard_error < least * (self.printed.deviation - 0.005) else "agrees"
+        return "narrower" if self.estimate.error < least * (self.printed.deviation - 0.005) else "agrees"
 
     @property
     def place(self) -> str:
@@ -136,7 +140,7 @@ class Cell:
 
     def __str__(self) -> str:
         """The mean ± its standard error, with the number of worlds where some were refused; and the paper's mean."""
-        mean, error = ("-" if math.isnan(value) else f"{value:.2f}" for value in (self.mean, self.standard_error))
+        mean, error = ("-" if math.isnan(value) else f"{value:.2f}" for value in self.estimate[:2])
         n = len(self.rewards)
         counted = f" [{n} of {n + self.n_refused} worlds]" if self.n_refused else ""
         mark = {"agrees": "=", "better": "+", "differs": "!", "": ""}[self.verdict]
@@ -145,7 +149,9 @@ class Cell:
     def as_data(self) -> dict[str, Any]:
         """The cell for JSON; unknown numbers are null."""
         printed, deviation = self.printed or (math.nan, math.nan)
-        numbers = {"mean": self.mean, "standard_error": self.standard_error, "as_printed": self.as_printed}
+        # As Table 1 prints it after the plus-minus sign.
+        as_printed = float(np.std(self.rewards)) / len(self.rewards) if self.rewards else math.nan
+        numbers = {"mean": self.estimate.mean, "standard_error": self.estimate.error, "as_printed": as_printed}
         numbers |= {"printed": printed, "printed_deviation": deviation, "difference": self.difference}
         known = {name: None if math.isnan(number) else number for name, number in numbers.items()}
         counts = {"n_worlds": len(self.rewards), "n_refused": self.n_refused}
@@ -166,37 +172,26 @@ class Grid(NamedTuple):
         lines = [" | ".join(row) for row in (self.header, rule, *self.body)]
         return "\n".join([f"**{self.caption}**", "", *(f"| {line} |" for line in lines), ""])
 
-    def page(self) -> str:
-        """As an HTML table."""
-        head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in self.header)
-        lines = [[html.escape(text) for text in row] for row in self.body]
-        body = "".join(
-            f'<tr><th scope="row">{name}</th>{"".join(f"<td>{text}</td>" for text in texts)}</tr>'
-            for name, *texts in lines
-        )
-        caption = html.escape(self.caption)
-        return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
-
-def pivot(caption: str, corner: str, texts: Mapping[tuple[str, str], str]) -> Grid:
-    """A grid of texts by row and column."""
-    rows, columns = (tuple(dict.fromkeys(names)) for names in zip(*texts, strict=True))
-    body = tuple((row, *(texts.get((row, column), "") for column in columns)) for row in rows)
-    return Grid(caption, (corner, *columns), body)
+def pivot(caption: str, corner: tuple[str, ...], texts: Mapping[tuple[str, ...], str]) -> Grid:
+    """A grid of texts by the names of their row, whose headings are the corner, and of their column."""
+    rows, columns = (dict.fromkeys(names) for names in zip(*((place[:-1], place[-1]) for place in texts), strict=True))
+    body = tuple((*row, *(texts.get((*row, column), "") for column in columns)) for row in rows)
+    return Grid(caption, (*corner, *columns), body)
 
 
 def column_label(column: str) -> str:
-    """The heading of a table's column, such as "AdAware-Vol (end)" for "volume_search_end"."""
-    for suffix, text in VARIANTS.items():
-        if column.endswith(suffix):
-            return TEACHERS[column.removesuffix(suffix)].label + text
-    return TEACHERS[column].label
+    """The heading of a column, such as "AdAware-Vol (end)" for "volume_search_end"; options behind a comma stay."""
+    name, *options = column.split(", ")
+    suffix = next((suffix for suffix in VARIANTS if name.endswith(suffix)), "")
+    known = TEACHERS.get(name.removesuffix(suffix))
+    return ", ".join([known.label + VARIANTS.get(suffix, "") if known else name, *options])
 
 
 def overview(cells: Iterable[Cell]) -> list[Grid]:
     """One grid for each place: a row per teacher, a column per learner, the paper's mean in brackets."""
     return [
-        pivot(caption, "teacher", {(column_label(cell.teacher), cell.learner): str(cell) for cell in group})
+        pivot(caption, ("teacher",), {(column_label(cell.teacher), cell.learner): str(cell) for cell in group})
         for caption, group in groupby(cells, lambda cell: cell.place)
     ]
 
@@ -252,7 +247,4 @@ def beyond(n_worlds: int = N_WORLDS) -> Iterator[Entry]:
 
 def two_errors(rewards: tuple[float, ...], printed: Printed) -> float:
     """Two standard errors of the difference between our mean and the printed one."""
-    if len(rewards) < 2:
-        return OTHER_WORLDS
-    ours = float(np.var(rewards, ddof=1)) / len(rewards)
-    return max(OTHER_WORLDS, 2 * math.sqrt(ours + printed.deviation**2))
+    return max(OTHER_WORLDS, 2 * math.hypot(Estimate.of(rewards).error, printed.deviation))

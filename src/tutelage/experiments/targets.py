@@ -13,18 +13,22 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 import tutelage
 from tutelage.data.files import write_whole
 from tutelage.experiments import figures, readings, run, settings, tables
-from tutelage.experiments.settings import LEARNERS, LearnerSetting, Task, TeacherSetting, tasks_in
+from tutelage.experiments.settings import LEARNERS, LearnerSetting, RowKey, Task, TeacherSetting, tasks_in
+from tutelage.experiments.store import Row
+from tutelage.experiments.sweeps import Sweep, collected
 from tutelage.experiments.tables import LEGEND, Cell, Entry, Grid, Rows, column_label
 from tutelage.experiments.worlds import WorldName
 from tutelage.outcomes import Unavailable
-from tutelage.pictures.domains import save_picture
+from tutelage.pictures.domains import save_picture, table
 from tutelage.pictures.plots import Curve, Panel
+
+# Of Figure 2. The paper does not say which world it shows; this is our choice.
+SHOWN = WorldName("published", 0, settings.SIZES[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +57,21 @@ def table_target(title: str, entries: Callable[[int], Iterator[Entry]]) -> Targe
     )
 
 
-def figure_2() -> dict[tuple[str, str], Task]:
-    """By teacher and learner. The paper does not say which world it shows; this is our choice."""
-    world, soft = WorldName("published", 0, settings.SIZES[0]), settings.soft_setting("soft", *settings.PENALTIES[0])
-    taught = product((settings.AGNOSTIC, settings.BILEVEL), LEARNERS)
-    return {(column_label(who.name), learner): Task(world, learner, soft, who) for who, learner in taught}
+def figure_2(world: WorldName) -> dict[tuple[str, str], Task]:
+    """By teacher and learner."""
+    soft, taught = settings.soft_setting("soft", *settings.PENALTIES[0]), (settings.AGNOSTIC, settings.BILEVEL)
+    return {(each.name, learner): Task(world, learner, soft, each) for each, learner in product(taught, LEARNERS)}
 
 
 def draw_figure_2(rows: Rows, _: int) -> Figure:
     """Worlds and inferred rewards, L1 .. L5."""
     weights: dict[str, dict[str, list[float]]] = {}
-    for (teacher, learner), task in figure_2().items():
+    for (teacher, learner), task in figure_2(SHOWN).items():
         outcome = rows[task.key].outcome
         if "refused" in outcome:
-            raise Unavailable(f"this cannot be drawn, because {task.key.teacher} has no result: {outcome['refused']}")
-        weights.setdefault(teacher, {})[learner] = outcome["weights"]
-    return figures.figure2(task.world.make(), weights, ("world", *weights))  # type: ignore[union-attr]
+            raise Unavailable(f"this cannot be drawn, because {teacher} has no result: {outcome['refused']}")
+        weights.setdefault(column_label(teacher), {})[learner] = outcome["weights"]
+    return figures.figure2(SHOWN.make(), weights)
 
 
 def rounds_target(
@@ -76,54 +79,39 @@ def rounds_target(
 ) -> Target:
     """Rewards over rounds, one panel for each learner. panels: preferences and model, by their titles."""
 
-    def taught(n_worlds: int) -> dict[str, dict[TeacherSetting, list[Task]]]:
+    def taught(n_worlds: int) -> dict[str, list[Task]]:
+        size = settings.SIZES[0]
         return {
-            title: {
-                teacher: tasks_in(world_set, settings.SIZES[0], n_worlds, *learner, teacher) for teacher in teachers
-            }
+            title: [task for each in teachers for task in tasks_in(world_set, size, n_worlds, *learner, each)]
             for title, learner in panels.items()
         }
 
-    def tasks(n_worlds: int) -> Iterator[Task]:
-        return (task for by_teacher in taught(n_worlds).values() for each in by_teacher.values() for task in each)
-
     def draw(rows: Rows, n_worlds: int) -> Figure:
-        results = {
-            title: {teacher: [rows[task.key].outcome for task in each] for teacher, each in by_teacher.items()}
-            for title, by_teacher in taught(n_worlds).items()
-        }
-        return figures.rounds_figure([panel(*of_panel) for of_panel in results.items()])
+        drawn = [panel(title, collected(tasks, rows)) for title, tasks in taught(n_worlds).items()]
+        return figures.rounds_figure(drawn)
 
-    return Target(title, tasks, draw=draw)
+    return Target(title, lambda n_worlds: chain.from_iterable(taught(n_worlds).values()), draw=draw)
 
 
-def panel(title: str, results: Mapping[TeacherSetting, Sequence[Mapping[str, Any]]]) -> Panel:
+def panel(title: str, found: Sweep) -> Panel:
     """A curve for each teacher of several rounds and a level for each of the others: means over the same worlds.
 
-    results: of each teacher, one for each world. A world that any teacher was refused in counts for none.
+    A world that any teacher was refused in counts for none.
     """
-    every = list(zip(*results.values(), strict=True))
-    worlds = [world for world in every if not any("refused" in result for result in world)]
+    refused = {row["replicate"] for row in found.failed}
+    whole = Sweep(tuple(row for row in found.rows if row["replicate"] not in refused))
+    lessons = {curve.teacher: curve.values for curve in whole.curves("lesson_reward")}
     curves, levels = [], {}
-    for teacher, several in zip(results, zip(*worlds, strict=True), strict=False):
-        label = column_label(teacher.name)
-        if teacher.max_rounds > 1:
-            curves.append(mean_curve(label, several))
+    for curve in whole.curves():
+        label, several = column_label(curve.teacher), [row for row in whole.rows if row["teacher"] == curve.teacher]
+        n = max(row["n_rounds"] for row in several)
+        if several[0]["max_rounds"] > 1:
+            curves.append(Curve(label, curve.values[:n], lessons[curve.teacher][:n], curve.errors[:n]))
         else:
-            levels[label] = float(np.mean([result["reward"] for result in several]))
-    counted = title if len(worlds) == len(every) else f"{title} ({len(worlds)} of {len(every)} worlds)"
-    return Panel(counted, curves, levels)
-
-
-def mean_curve(label: str, results: Sequence[Mapping[str, Any]]) -> Curve:
-    """The mean over worlds, round by round; a world whose rounds have ended keeps its last reward."""
-    n_rounds = max(len(result["learner_rewards"]) for result in results)
-    learners, teachers = (
-        np.array([[*result[name], *[result[name][-1]] * (n_rounds - len(result[name]))] for result in results])
-        for name in ("learner_rewards", "lesson_rewards")
-    )
-    error = learners.std(axis=0, ddof=1) / np.sqrt(len(learners)) if len(learners) > 1 else np.zeros(0)
-    return Curve(label, learners.mean(axis=0).tolist(), teachers.mean(axis=0).tolist(), error.tolist())
+            levels[label] = curve.values[0]
+    n_worlds = len({row["replicate"] for row in found.rows})
+    counted = f" ({n_worlds - len(refused)} of {n_worlds} worlds)" if refused else ""
+    return Panel(title + counted, curves, levels)
 
 
 def _rounds_of(learner: str) -> Target:
@@ -147,7 +135,7 @@ TARGETS: Mapping[str, Target] = {
     "figure1": Target(
         "Why teaching must know the learner", draw=lambda *_: figures.figure1(figures.WORLD, figures.illustrated())
     ),
-    "figure2": Target("Inferred rewards", lambda _: figure_2().values(), draw=draw_figure_2),
+    "figure2": Target("Inferred rewards", lambda _: figure_2(SHOWN).values(), draw=draw_figure_2),
     "figure3": _rounds_of("L2"),
     "figure4": _rounds_of("L1"),
     "figure5": _rounds_of("L3"),
@@ -174,48 +162,37 @@ def produce(
 
     Returns the cells with their origin as data, the tables, and the files.
     """
-    origin, every = _origin(names, rows, n_worlds), list[Cell]()
-    texts, grids, pictures = dict[str, str](), dict[str, list[Grid]](), dict[str, list[Path]]()
+    origin = _origin(names, rows, n_worlds)
+    parts = [f"<h1>Reproduction report</h1><p>{html.escape(origin)}</p><p>{html.escape(LEGEND)}</p>"]
+    every, grids, texts, pictures = list[dict[str, Any]](), list[Grid](), dict[str, str](), list[Path]()
     for name, target in ((name, TARGETS[name]) for name in names):
+        parts.append(f"<h2>{name}: {html.escape(target.title)}</h2>")
         if target.cells is not None:
             cells = list(target.cells(rows, n_worlds))
+            data = [cell.as_data() for cell in cells]
             # How the table compares with the print as a whole comes first, where the paper leaves things open.
-            grids[name] = (target.compare(rows, n_worlds) if target.compare else []) + tables.overview(cells)
-            data = {"table": name, "origin": origin, "cells": [cell.as_data() for cell in cells]}
-            texts[f"{name}.json"] = json.dumps(data, indent=1) + "\n"
-            texts[f"{name}.md"] = "\n".join([LEGEND, "", *(grid.markdown() for grid in grids[name])])
-            every += cells
+            own = (target.compare(rows, n_worlds) if target.compare else []) + tables.overview(cells)
+            texts[f"{name}.json"] = json.dumps({"table": name, "origin": origin, "cells": data}, indent=1) + "\n"
+            texts[f"{name}.md"] = "\n".join([LEGEND, "", *(grid.markdown() for grid in own)])
+            parts += [f"<h3>{html.escape(g.caption)}</h3>{table(g.header, g.body, len(g.body))}" for g in own]
+            every, grids = every + data, grids + own
         if target.draw is not None:
-            pictures[name] = save_picture(target.draw(rows, n_worlds), folder / name)
+            pictures += save_picture(target.draw(rows, n_worlds), folder / name)
+            image = base64.b64encode((folder / f"{name}.png").read_bytes()).decode()
+            parts.append(f'<img alt="{name}: {html.escape(target.title)}" src="data:image/png;base64,{image}">')
     if with_report:
-        texts["report.html"] = _report(origin, grids, pictures)
+        template = files("tutelage.experiments").joinpath("report.html").read_text(encoding="utf-8")
+        texts["report.html"] = template.replace("BODY", "\n".join(parts))
     for name, text in texts.items():
         write_whole(folder / name, text.encode())
-    written = [*(folder / name for name in texts), *chain.from_iterable(pictures.values())]
-    whole = {"cells": [cell.as_data() for cell in every], "origin": origin}
-    return whole, list(chain.from_iterable(grids.values())), written
+    return {"cells": every, "origin": origin}, grids, [*(folder / name for name in texts), *pictures]
 
 
 def _origin(names: Sequence[str], rows: Rows, n_worlds: int) -> str:
-    """The version and the revisions of the package that computed the rows."""
+    """The version of the package that computed the rows, which is in their keys, and its revisions."""
     used = [rows[task.key] for task in tasks_of(names, n_worlds, is_slow=True) if task.key in rows]
-    version = ", ".join(sorted({row.version for row in used})) or tutelage.__version__
     revisions = ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
-    return f"{len(used)} rows of {n_worlds} worlds, computed by Tutelage {version}, revision {revisions}."
-
-
-def _report(origin: str, grids: Mapping[str, Sequence[Grid]], pictures: Mapping[str, Sequence[Path]]) -> str:
-    """One self-contained HTML page."""
-    parts = [f"<h1>Reproduction report</h1><p>{html.escape(origin)}</p><p>{html.escape(LEGEND)}</p>"]
-    shown = [(name, [grid.page() for grid in several]) for name, several in grids.items()]
-    for name, (png, *_) in pictures.items():
-        data, title = base64.b64encode(png.read_bytes()).decode(), html.escape(TARGETS[name].title)
-        image = f'<figure><img alt="{title}: {name}" src="data:image/png;base64,{data}"></figure>'
-        shown.append((name, [image]))
-    for name, members in shown:
-        parts += [f"<h2>{name}: {html.escape(TARGETS[name].title)}</h2>", *members]
-    template = files("tutelage.experiments").joinpath("report.html").read_text(encoding="utf-8")
-    return template.replace("BODY", "\n".join(parts))
+    return f"{len(used)} rows of {n_worlds} worlds, computed by Tutelage {tutelage.__version__}, revision {revisions}."
 
 
 # Title, header, body and caption of a printed table; or a sentence.
@@ -231,33 +208,30 @@ def demo(
     allowance: the discounted visits that L2 allows to each kind of cell it avoids. done: called after each task.
     Returns the results as data, what is printed, and the picture.
     """
-
-    def outcome(learner: str, model: LearnerSetting, teacher: TeacherSetting) -> dict[str, Any]:
-        row = run.compute_row(Task(world, learner, model, teacher))
-        done(f"{learner}, {teacher.name}")
-        return row.outcome
-
-    soft = settings.soft_setting("soft", *settings.PENALTIES[0])
-    both = (settings.AGNOSTIC, settings.BILEVEL)
-    pairs = {name: [outcome(name, soft, teacher) for teacher in both] for name in LEARNERS}
-    hard = LearnerSetting.of("hard", violation_allowance=allowance)
-    taught = {teacher: outcome("L2", hard, teacher) for teacher in settings.KNOWING + settings.ADAPTIVE}
-    rows = [
+    pairs, hard = figure_2(world), LearnerSetting.of("hard", violation_allowance=allowance)
+    taught = {each.name: Task(world, "L2", hard, each) for each in settings.KNOWING + settings.ADAPTIVE}
+    rows = dict[RowKey, Row]()
+    for task in (*pairs.values(), *taught.values()):
+        rows[task.key] = run.compute_row(task)
+        done(f"{task.learner}, {task.teacher.name}")
+    soft = {name: [rows[pairs[who, name].key].outcome for who in ("agnostic", "bilevel")] for name in LEARNERS}
+    shown = [
         {"learner": learner, "optimal": agnostic["lesson_rewards"][0], "agnostic": agnostic["reward"]}
         | {"aware": aware["reward"], "bound": aware["bound"]}
-        for learner, (agnostic, aware) in pairs.items()
+        for learner, (agnostic, aware) in soft.items()
     ]
-    rounds = {teacher.name: result for teacher, result in taught.items()}
-    data = {"world": str(world), "allowance": allowance, "rows": rows, "rounds": rounds}
+    rounds = {name: rows[task.key].outcome for name, task in taught.items()}
+    data = {"world": str(world), "allowance": allowance, "rows": shown, "rounds": rounds}
     header = ("learner", "optimal policy", "agnostic lesson", "aware lesson", "bound on any lesson")
-    body = [(str(name), *(f"{value:.3f}" for value in values)) for name, *values in (row.values() for row in rows)]
+    body = [(str(name), *(f"{value:.3f}" for value in values)) for name, *values in (row.values() for row in shown)]
     parts: list[Part] = [
         (f"World {world}", header, body, "Expected discounted reward of a soft learner (C_r = 5, C_c = 10)."),
         _rounds_part(rounds, f"L2 with hard limits of {allowance:g} discounted visits to each kind of cell"),
     ]
     title = f"L2 allows {allowance:g} visits to each kind of cell; two teachers identify that"
-    drawn = panel(title, {teacher: [result] for teacher, result in taught.items() if "refused" not in result})
-    return data, parts, figures.demo_picture(world.make(), [result["weights"] for result in pairs["L3"]], drawn)
+    found = collected([*taught.values()], rows)
+    drawn = panel(title, Sweep(tuple(row for row in found.rows if not row["failed"])))
+    return data, parts, figures.demo_picture(world.make(), [each["weights"] for each in soft["L3"]], drawn)
 
 
 def _rounds_part(rounds: Mapping[str, Mapping[str, Any]], title: str) -> Part:

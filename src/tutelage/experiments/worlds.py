@@ -13,8 +13,7 @@ from hashlib import sha256
 from itertools import count, islice
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import breadth_first_order
+from scipy.ndimage import label
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.data.files import AnyPath, load, open_regular
@@ -138,12 +137,6 @@ WORLD_SETS: dict[str, Callable[[int, int], tuple[WorldName, ...]]] = {
 
 def can_reach(world: ObjectWorld, kind: str, learner: str) -> bool:
     """Whether some path from the start reaches an object of this type without a cell that the learner avoids."""
-    is_avoided = preference_features(learner, world.distractors, world.size).max(axis=1, initial=0.0) > 0
-    cells = np.flatnonzero(~is_avoided[: world.terminal])
-    if world.start not in cells:
-        return False
-    rows, columns = np.divmod(cells, world.size)
-    is_beside = np.abs(rows[:, None] - rows) + np.abs(columns[:, None] - columns) == 1
-    start = int(np.searchsorted(cells, world.start))
-    reached = cells[breadth_first_order(sparse.csr_array(is_beside), start, return_predecessors=False)]
-    return bool(np.isin(world.objects[kind], reached).any())
+    features = preference_features(learner, world.distractors, world.size)[: world.terminal]
+    area = label(np.all(features == 0, axis=1).reshape(world.size, world.size))[0].ravel()
+    return bool(area[world.start]) and area[world.start] in area[list(world.objects[kind])]

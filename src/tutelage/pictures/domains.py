@@ -8,6 +8,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from html import escape
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from matplotlib.lines import Line2D
 from tutelage.arrays import ArrayLike, Indices, Matrix, Readable, Vector, brief
 from tutelage.chains.expectations import occupancy, state_occupancy
 from tutelage.data.files import AnyPath, write_whole
-from tutelage.data.showing import Shown
+from tutelage.data.showing import Shown, ShownDemonstration
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.environments.roads import places, ways
 from tutelage.model.mdp import Domain, absorbing_states
@@ -71,6 +72,7 @@ def draw_features(
     axes.invert_yaxis()
     axes.axvline(0.0, color="0.3", linewidth=0.8)
     axes.set_xlabel("discounted total")
+    axes.legend(fontsize="small", frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -121,14 +123,12 @@ def draw_policy(axes: Axes, domain: Domain | ObjectWorld, policy: ArrayLike, *, 
     visits = state_occupancy(mdp, chosen)
     states = [int(state) for state in np.argsort(-visits, kind="stable")[:n_states] if visits[state] > 0]
     for place, state in enumerate(states):
-        left = 0.0
-        for number, choice in enumerate(range(mdp.first_choice[state], mdp.first_choice[state + 1])):
-            probability = float(chosen[choice])
-            axes.barh(place, probability, 0.8, left, color=COLOURS[number % len(COLOURS)], edgecolor="white", alpha=0.6)
-            if probability > 0.1:
-                name = as_text(domain.choice_name(choice))[: int(40 * probability)]
-                axes.text(left + probability / 2, place, name, ha="center", va="center", fontsize="small")
-            left += probability
+        choices = np.arange(mdp.first_choice[state], mdp.first_choice[state + 1])
+        widths, colours = chosen[choices], list(islice(cycle(COLOURS), len(choices)))
+        bars = axes.barh(place, widths, 0.8, np.cumsum(widths) - widths, color=colours, edgecolor="white", alpha=0.6)
+        room = np.where(widths > 0.1, 40 * widths, 0).astype(int)
+        names = [as_text(domain.choice_name(choice))[:most] for choice, most in zip(choices, room, strict=True)]
+        axes.bar_label(bars, names, label_type="center", fontsize="small")
     names = [f"{as_text(domain.state_name(state))[:30]} ({visits[state]:.3g})" for state in states]
     axes.set_yticks(range(len(states)), names)
     axes.invert_yaxis()
@@ -146,14 +146,14 @@ def draw_routes(axes: Axes, domain: Domain, shown: Shown, most: int = 4) -> None
     """Draw the first routes on the map of a domain, on its grid, or else as strips of the names of states."""
     at, items = places(domain), list(shown)[:most]
     if not np.isfinite(at).any():
-        _draw_strips(axes, [(_label(item), [as_text(state) for state, _ in item.steps]) for item in items])
+        _draw_strips(axes, [(_heading(item), [as_text(state) for state, _ in item.steps]) for item in items])
         return
     _draw_ways(axes, domain, at)
     for number, item in enumerate(items):
         way = at[shown.demonstrations[number].states]
         way = way[np.isfinite(way).all(axis=1)]
         style: dict[str, Any] = {"color": COLOURS[number], "linewidth": 4.5 - number, "zorder": 3 + number}
-        axes.plot(*way.T, label=_label(item), solid_capstyle="round", **style)
+        axes.plot(*way.T, label=_heading(item), solid_capstyle="round", **style)
         axes.scatter(*way[:1].T, marker="o", label="start" if number == 0 else None, **ENDS)
         axes.scatter(*way[-1:].T, marker="*", label="end" if number == 0 else None, **ENDS)
     axes.set_aspect("equal")
@@ -161,10 +161,9 @@ def draw_routes(axes: Axes, domain: Domain, shown: Shown, most: int = 4) -> None
     axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False)
 
 
-def _label(item: Any) -> str:
-    reward = "" if item.reward is None else f", reward {item.reward:.4g}"
-    exceeds = f", exceeds {', '.join(item.exceeds)}" if item.exceeds else ""
-    return f"{item.share:.0%}{reward}{exceeds}" + (", does not arrive" if item.arrives is False else "")
+def _heading(item: ShownDemonstration) -> str:
+    """Its share and reward, without what it counts."""
+    return item.text().partition(": ")[0]
 
 
 def _draw_ways(axes: Axes, domain: Domain, at: Matrix) -> tuple[Matrix, Indices]:
@@ -197,13 +196,13 @@ def save_picture(figure: Figure, stem: AnyPath) -> list[Path]:
     place = Path(stem)
     if not place.name:
         raise InvalidInput(f"a picture needs a file name, such as {place / 'picture'}, got {str(stem)!r}")
-    contents = {"png": _rendered(figure, "png", dpi=150, metadata=PNG_METADATA), "svg": as_svg(figure).encode()}
+    contents = _rendered(figure, "png", dpi=150, metadata=PNG_METADATA), as_svg(figure).encode()
     # A dot in the stem does not start a suffix.
-    paths = {suffix: place.with_name(f"{place.name}.{suffix}") for suffix in contents}
+    paths = [place.with_name(f"{place.name}.{suffix}") for suffix in ("png", "svg")]
     place.parent.mkdir(parents=True, exist_ok=True)
-    for suffix, path in paths.items():
-        write_whole(path, contents[suffix])
-    return list(paths.values())
+    for path, content in zip(paths, contents, strict=True):
+        write_whole(path, content)
+    return paths
 
 
 def as_svg(figure: Figure) -> str:
@@ -228,15 +227,10 @@ def as_html(value: Any) -> str:
     if isinstance(value, ObjectWorld):
         return _picture(lambda axes: draw_world(axes, value))
     if isinstance(value, Transcript):
-        rows: Iterable[Sequence[Any]] = [
-            (number, taught.lesson_reward, taught.response_reward, taught.distance, taught.bound, taught.reason)
-            for number, taught in enumerate(value.rounds, start=1)
-        ]
         drawn = _picture(lambda axes: draw_rounds(axes, value)) if value.rounds else ""
-        head = ("round", "lesson", "learner", "distance", "bound", "reason")
-        return f"{drawn}{table(head, rows)}<p>Ended: {escape(value.ended)}.</p>"
+        return f"{drawn}<pre>{escape(str(value))}</pre>"
     if isinstance(value, Response):
-        rows = zip(value.reward_names, value.lesson.expectation, value.compared, strict=True)
+        rows: Iterable[Sequence[Any]] = zip(value.reward_names, value.lesson.expectation, value.compared, strict=True)
         proof = "no certificate" if value.certificate is None else f"certified gap {value.certificate.gap:.2g}"
         return f"{table(('feature', 'shown', 'done'), rows)}<p>{proof}</p>"
     if isinstance(value, Lesson):

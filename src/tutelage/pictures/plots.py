@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch, Polygon
 from matplotlib.ticker import MaxNLocator
 
 from tutelage.arrays import ArrayLike, Matrix, Vector, floats
@@ -29,47 +28,63 @@ class Curve:
     """The rewards of one adaptive teacher.
 
     label: the teacher's name.
-    learner, teacher: the reward of the learner's response and of the lesson, in rounds 1 .. n.
+    learner, teacher: the reward of the learner's response and of the lesson, in rounds 1 .. n; the latter may be empty.
     error: the standard error of the learner's reward in each round, or empty.
+    budgets: what was shown up to each value, in place of the number of its round.
     """
 
     label: str
     learner: Sequence[float]
-    teacher: Sequence[float]
+    teacher: Sequence[float] = ()
     error: Sequence[float] = ()
+    budgets: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Several curves in one pair of axes; lines: the constant reward of each teacher that does not adapt."""
+    """Several curves in one pair of axes; lines: the constant reward of each teacher that does not adapt.
+
+    labels: of the axes. group: panels of one group have one scale.
+    """
 
     title: str
     curves: Sequence[Curve]
     lines: Mapping[str, float] = field(default_factory=dict)
+    labels: tuple[str, str] = ("teaching round", "expected reward")
+    group: str = ""
+
+
+def look(number: int) -> dict[str, Any]:
+    """A colour and a marker; the first 36 pairs differ."""
+    turn, place = divmod(number, len(COLOURS))
+    return {"color": COLOURS[place], "marker": MARKERS[(place + turn) % len(MARKERS)]}
 
 
 def draw_curves(axes: Axes, panel: Panel) -> None:
     """Draw the curves without a legend, because several panels may share one."""
-    n_rounds = max((len(curve.learner) for curve in panel.curves), default=1)
     for index, (label, height) in enumerate(panel.lines.items()):
         dashes = DASHES[index % len(DASHES)]
         axes.axhline(height, color="0.25", linewidth=1.1, linestyle=dashes, label=label, zorder=1.5)
     for index, curve in enumerate(panel.curves):
-        rounds = np.arange(1, len(curve.learner) + 1)
-        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        places = curve.budgets or range(1, len(curve.learner) + 1)
         # About a dozen markers per curve, shifted between curves so that the markers of close curves do not overlap.
-        step = max(1, len(rounds) // 12)
+        step = max(1, len(places) // 12)
         first = (index * step) // 2 % step
-        common: dict[str, Any] = {"color": colour, "marker": marker, "markevery": (first, step), "markersize": 5.0}
-        axes.plot(rounds, curve.learner, linewidth=1.8, label=f"{curve.label}: learner", zorder=3, **common)
-        dotted: dict[str, Any] = {"linewidth": 1.4, "linestyle": ":", "markerfacecolor": "white"}
-        axes.plot(rounds, curve.teacher, label=f"{curve.label}: teacher", zorder=2.5, **dotted, **common)
-        if len(curve.error):
-            middle, spread = np.asarray(curve.learner, dtype=float), np.asarray(curve.error, dtype=float)
-            axes.fill_between(rounds, middle - spread, middle + spread, color=colour, alpha=0.2, linewidth=0, zorder=2)
-    margin = 0.5 if n_rounds == 1 else 0.02 * (n_rounds - 1)
-    axes.set(xlim=(1 - margin, n_rounds + margin), xlabel="teaching round", ylabel="expected reward")
-    axes.set_title(panel.title)
+        common = look(index) | {"markevery": (first, step), "markersize": 5.0}
+        name = f"{curve.label}: learner" if curve.teacher else curve.label
+        axes.plot(places, curve.learner, linewidth=1.8, label=name, zorder=3, **common)
+        if curve.teacher:
+            dotted: dict[str, Any] = {"linewidth": 1.4, "linestyle": ":", "markerfacecolor": "white"}
+            axes.plot(places, curve.teacher, label=f"{curve.label}: teacher", zorder=2.5, **dotted, **common)
+        if np.isfinite(curve.error).any():
+            low, high = np.subtract(curve.learner, curve.error), np.add(curve.learner, curve.error)
+            axes.fill_between(places, low, high, color=common["color"], alpha=0.2, linewidth=0, zorder=2)
+    axes.margins(x=0.02)
+    low, high = axes.get_xlim()
+    if high - low < 1:
+        axes.set_xlim(low - 0.5, high + 0.5)
+    axes.set(xlabel=panel.labels[0], ylabel=panel.labels[1])
+    axes.set_title(panel.title, fontsize="medium")
     axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -79,8 +94,7 @@ def draw_rounds(axes: Axes, transcript: Transcript) -> None:
     done = [taught.response_reward for taught in transcript.rounds]
     curve = Curve("rounds", done, [taught.lesson_reward for taught in transcript.rounds])
     bound = transcript.final.bound
-    draw_curves(axes, Panel("rewards", [curve], {"no lesson gets more": bound} if math.isfinite(bound) else {}))
-    axes.set_title("true reward", fontsize="medium")
+    draw_curves(axes, Panel("true reward", [curve], {"no lesson gets more": bound} if math.isfinite(bound) else {}))
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles, [label.removeprefix("rounds: ") for label in labels], fontsize="small", frameon=False)
 
@@ -105,13 +119,12 @@ def draw_reachable(
     _set_plane(axes, corners[0], np.concatenate([*corners, *(place[None] for place in places.values())]), labels)
     stripes: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.35", "hatch": "///", "linewidth": 1.0}
     for accepted in corners[1:]:
-        axes.add_patch(Polygon(accepted, zorder=2, label="accepted by the learner", **stripes))
+        axes.fill(*accepted.T, zorder=2, label="accepted by the learner", **stripes)
     for start, end in arrows:
         # Curved: a straight arrow could lie on a side of the polygon.
-        _add_arrow(axes, places[start], places[end], linestyle="dashed", gap=6.0, curvature=0.15)
+        _add_arrow(axes, places[start], places[end], gap=6.0, linestyle="dashed", connectionstyle="arc3,rad=0.15")
     for index, (label, place) in enumerate(places.items()):
-        marker, colour = MARKERS[index % len(MARKERS)], COLOURS[index % len(COLOURS)]
-        axes.plot(*place, marker, color=colour, **MARK, clip_on=False, label=label)
+        axes.plot(*place, linestyle="", **look(index), **MARK, clip_on=False, label=label)
         _add_label(axes, label, place)
 
 
@@ -154,7 +167,7 @@ def polygon(corners: ArrayLike) -> Matrix:
 def _set_plane(axes: Axes, reachable: Matrix, points: Matrix, labels: tuple[str, str] = COUNTS) -> None:
     """Draw what is reachable, with a margin around the points, in equal units, so that distances are true."""
     style: dict[str, Any] = {"facecolor": "#e4e4e4", "edgecolor": "black", "linewidth": 1.2}
-    axes.add_patch(Polygon(reachable, zorder=1, label="reachable", **style))
+    axes.fill(*reachable.T, zorder=1, label="reachable", **style)
     low, high = points.min(axis=0), points.max(axis=0)
     margin = 0.1 * (float((high - low).max()) or 1.0)
     axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin), aspect="equal")
@@ -162,14 +175,10 @@ def _set_plane(axes: Axes, reachable: Matrix, points: Matrix, labels: tuple[str,
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _add_arrow(
-    axes: Axes, start: Vector, end: Vector, *, gap: float, linestyle: str = "solid", curvature: float = 0.0
-) -> None:
+def _add_arrow(axes: Axes, start: Vector, end: Vector, *, gap: float, **style: Any) -> None:
     """Draw an arrow that leaves `gap` printer's points free at both ends."""
-    arrow = FancyArrowPatch((start[0], start[1]), (end[0], end[1]), arrowstyle="-|>", shrinkA=gap, shrinkB=gap)
-    arrow.set(color="black", linestyle=linestyle, linewidth=1.3, zorder=3, mutation_scale=13)
-    arrow.set_connectionstyle(f"arc3,rad={curvature}")
-    axes.add_patch(arrow)
+    line: dict[str, Any] = {"color": "black", "linewidth": 1.3, "mutation_scale": 13, "shrinkA": gap, "shrinkB": gap}
+    axes.annotate("", tuple(end), tuple(start), zorder=3, arrowprops={"arrowstyle": "-|>", **line, **style})
 
 
 def _add_label(axes: Axes, label: str, place: Vector, offset: tuple[int, int] = (8, 8)) -> None:

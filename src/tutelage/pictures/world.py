@@ -34,12 +34,11 @@ PLUS = 0.12 * np.array(
 )
 SHAPES = {"star": STAR, "plus": PLUS, "dot": 0.2 * CIRCLE}
 
-# Two ends per stripe: rising stripes for green, level stripes for yellow.
-STRIPES = {
-    "green": 0.28 * np.array([[[-1, 0], [0, -1]], [[-1, 1], [1, -1]], [[0, 1], [1, 0]]]),
-    "yellow": 0.28 * np.array([[[-1, y], [1, y]] for y in (-0.7, 0.0, 0.7)]),
+# Rising stripes for green, level stripes for yellow.
+FILLS: dict[str, dict[str, Any]] = {
+    "green": {"facecolor": "#3f9b57", "hatch": "///"},
+    "yellow": {"facecolor": "#f4d64e", "hatch": "---"},
 }
-FILLS = {"green": "#3f9b57", "yellow": "#f4d64e"}
 # On a heat map a distractor is a frame, so that the colour of its cell stays visible.
 FRAMES: dict[str, dict[str, Any]] = {
     "green": {"edgecolors": "#1b7837", "linestyles": "solid"},
@@ -109,19 +108,18 @@ def reward_scale(vmax: float) -> ScalarMappable:
     return ScalarMappable(Normalize(-vmax, vmax), "RdBu")
 
 
-def world_key(*, has_avoided: bool = True) -> list[Artist]:
+def world_key() -> list[Artist]:
     """The handles of a legend that explains the picture."""
     points: dict[str, Any] = {"linestyle": "", "color": "black"}
     area: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6}
-    handles: list[Artist] = [
+    return [
         Line2D([], [], marker="*", markersize=9.0, label="star", **points),
         Line2D([], [], marker="P", markersize=7.0, label="plus", **points),
         Line2D([], [], marker="o", markersize=4.5, label="dot", **points),
         Line2D([], [], marker="o", markersize=9.0, label="start", fillstyle="none", **points),
-        Patch(facecolor=FILLS["green"], hatch="////", label="green distractor", **area),
-        Patch(facecolor=FILLS["yellow"], hatch="---", label="yellow distractor", **area),
+        *(Patch(label=f"{colour} distractor", **fill, **area) for colour, fill in FILLS.items()),
+        Patch(facecolor=AVOIDED_GREY, label="avoided by the learner", **area),
     ]
-    return handles + ([Patch(facecolor=AVOIDED_GREY, label="avoided by the learner", **area)] if has_avoided else [])
 
 
 def _on_grid(values: ArrayLike, world: ObjectWorld, name: str, n_each: int = 1) -> NDArray[Any]:
@@ -157,9 +155,7 @@ def _draw_distractors(axes: Axes, world: ObjectWorld, *, is_filled: bool) -> Non
     for colour, cells in world.distractors.items():
         squares = _placed((0.7 if is_filled else 0.9) * SQUARE, cells, world.size)
         if is_filled:
-            style = {"facecolors": FILLS[colour], "edgecolors": "black", "linewidths": 0.4 * width}
-            stripes = _placed(STRIPES[colour].reshape(-1, 2), cells, world.size).reshape(-1, 2, 2)
-            _add_segments(axes, stripes, colors="black", linewidths=0.7 * width, zorder=3.5)
+            style = {**FILLS[colour], "edgecolors": "black", "linewidths": 0.4 * width}
         else:
             _add_polygons(axes, squares, facecolors="none", edgecolors="white", linewidths=3.0 * width, zorder=3)
             style = {"facecolors": "none", "linewidths": 1.6 * width, **FRAMES[colour]}
