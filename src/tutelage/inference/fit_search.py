@@ -23,7 +23,7 @@ import numpy as np
 
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
-from tutelage.bellman.soft_expectations import SoftExpansions, combined_features, soft_expansions
+from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers
@@ -88,6 +88,7 @@ class GuessRule:
     sampled_match: float = 0.02
 
 
+Softs = tuple[SoftExpansion, ...]
 THOROUGH, START, GUESS = Effort(), StartRule(), GuessRule()
 
 
@@ -295,14 +296,18 @@ class SharedProgram:
         lifts[(*np.nonzero(self.signs == 0), 1 + d_c + np.arange(self.n_free))] = unit[0]
         return lifts
 
-    def evaluate(self, z: Vector, last: SoftExpansions | None) -> Residuals[SoftExpansions]:
+    def evaluate(self, z: Vector, last: Softs | None) -> Residuals[Softs]:
         """The weighted misfits and their derivative in z."""
         problem, lifts = self.problem, self.lifts
-        features = combined_features(problem.domain)
-        soft = soft_expansions(problem.domain.mdp, features, lifts @ z, accuracy=1e-9, near=last)
-        slopes = (problem.weight @ (soft.jacobian @ lifts)).reshape(-1, len(z))
-        values = np.append(problem.misfits(soft.expectation), GUESS.small * z)
-        return Residuals(values, np.vstack([slopes, GUESS.small * np.eye(len(z))]), soft)
+        mdp, features = problem.domain.mdp, combined_features(problem.domain)
+        softs = tuple(
+            soft_expansion(mdp, features, lift @ z, accuracy=1e-9, near=None if last is None else last[place])
+            for place, lift in enumerate(lifts)
+        )
+        slopes = problem.weight @ np.array([soft.jacobian @ lift for soft, lift in zip(softs, lifts, strict=True)])
+        misfits = problem.misfits(np.array([soft.expectation for soft in softs])).ravel()
+        jacobian = np.vstack([slopes.reshape(-1, len(z)), GUESS.small * np.eye(len(z))])
+        return Residuals(np.append(misfits, GUESS.small * z), jacobian, softs)
 
     def near(self, z: Vector) -> tuple[Vector, Vector]:
         """Both ends of a step from z."""
@@ -311,9 +316,9 @@ class SharedProgram:
         upper = np.repeat([LARGEST[0], LARGEST[1], LARGEST[0]], [1, d_c, self.n_free])
         return np.maximum(lower, z - longest), np.minimum(upper, z + longest)
 
-    def minimum(self) -> LeastSquares[SoftExpansions]:
+    def minimum(self) -> LeastSquares[Softs]:
         """The best z from any of the starts."""
-        ends = list[LeastSquares[SoftExpansions]]()
+        ends = list[LeastSquares[Softs]]()
         for multiplier in GUESS.starts:
             start = np.repeat([TYPICAL[0], multiplier, 0.0], [1, self.problem.domain.n_preference, self.n_free])
             end = least_squares(
@@ -332,16 +337,19 @@ def guesses(problem: FitProblem) -> list[tuple[Vector, Answers]]:
     apart = problem.shown - problem.target[:, :d_r]
     is_missed = np.abs(apart) > matched * problem.evidence.scales.unit[:d_r]
     best = SharedProgram(problem, np.where(is_missed, np.sign(apart), 0.0)).minimum().answer
-    q, soft = best.x[1 : 1 + d_c], best.here.source
+    q, softs = best.x[1 : 1 + d_c], best.here.source
+    weights, expectation = (
+        np.array(part) for part in zip(*((soft.weights, soft.expectation) for soft in softs), strict=True)
+    )
     largest = max(float(q.max(initial=0.0)), float(SMALLEST[1]))
-    done = soft.expectation[:, d_r:].mean(axis=0) / problem.unit[2:]
+    done = expectation[:, d_r:].mean(axis=0) / problem.unit[2:]
     learners = []
     for full, absent in GUESS.readings:
         delta = np.where(q >= full * largest, 0.0, np.where(q <= absent * largest, problem.limits[1][2:], done))
         violation = largest if np.isfinite(full) else 1.5 * largest
         u = np.clip(np.concatenate([[best.x[0], violation], delta]), *problem.limits)
         theta, low = problem.unit * u, np.repeat([-1.0, 0.0], [d_r, d_c])
-        x = np.clip(soft.weights / np.where(low < 0, theta[0], -theta[1]), low, 1.0)
+        x = np.clip(weights / np.where(low < 0, theta[0], -theta[1]), low, 1.0)
         unmoved = np.zeros((*x.shape, len(theta)))
-        learners.append((u, Answers(theta, x, soft.expectation, soft, unmoved, unmoved)))
+        learners.append((u, Answers(theta, x, expectation, softs, unmoved, unmoved)))
     return learners
