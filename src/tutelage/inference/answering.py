@@ -127,7 +127,7 @@ class _Program:
     def moved(self, near: Answers, place: int) -> Vector:
         """x from a near answer, to first order."""
         x, step = near.x[place], near.moved[place] @ (self.theta - near.theta)
-        return x + self.inside(x, step) if self.tau > 0 else np.clip(x + step, self.low, 1.0)
+        return x + self.inside(x, step) if self.tau > 0 else np.asarray(np.clip(x + step, self.low, 1.0))
 
     def minimum(self, x: Vector, near: SoftExpansion | None) -> tuple[Vector, SoftExpansion]:
         """x of the answer, from a start, and the soft policy before the last step."""

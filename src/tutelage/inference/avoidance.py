@@ -161,6 +161,12 @@ class _Fit:
     x: Vector
     soft: Total
 
+    def influence(self, kept: Flags) -> Matrix:
+        """(k, d), how x moves with the counts, where it is determined; zero elsewhere."""
+        lift, moved = self.lift[:, kept], np.zeros(self.lift.T.shape)
+        moved[kept] = np.linalg.pinv(lift.T @ self.soft.jacobian @ lift, rcond=1e-14, hermitian=True) @ lift.T
+        return moved
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Inference:
@@ -200,18 +206,19 @@ class _Inference:
         counts = self.behaviour.counts
         covariance, (low_end, high_end) = self.behaviour.covariance(fit.soft), self._range()
         width = np.where(np.isfinite(high_end - low_end), high_end - low_end, np.abs(counts))
-        is_constant = width <= 1e-9 * np.minimum(np.abs(low_end) + np.abs(high_end), np.abs(counts)) + 1e-300
         # No choice changes what is met of a feature, so that its weight changes nothing.
         met = np.maximum(np.abs(counts), np.abs(fit.soft.expectation))
-        is_constant = (is_constant | (np.diag(fit.soft.jacobian) <= 1e-18 * met**2))[self.unknown]
+        is_constant = (np.diag(fit.soft.jacobian) <= 1e-18 * met**2)[self.unknown]
         # A count within its own standard error of the least or the largest that policies have.
         from_end = np.minimum(counts - low_end, high_end - counts)
         is_at_end = (from_end <= np.sqrt(np.maximum(np.diag(covariance), 0.0)))[self.unknown]
         reasons = self._reasons(fit, is_constant, is_at_end)
         kept = np.array([reason == "" for reason in reasons], dtype=bool)
-        error, moved = self._errors(fit, covariance, kept)
-        p_model, log_likelihood = self._model_test(fit, kept)
-        weight = np.abs(fit.lift).sum(axis=0) * fit.x
+        influence, size = fit.influence(kept), np.abs(fit.lift).sum(axis=0)
+        error = size * np.sqrt(np.maximum(np.diag(influence @ covariance @ influence.T), 0.0))
+        # How far the bias of the counts may move the weights.
+        moved, weight = size * (np.abs(influence) @ self.behaviour.bias), size * fit.x
+        p_model, log_likelihood = self._model_test(fit, influence)
         is_unmet = is_at_end & ~is_constant
         b = slice(len(fit.x) - d_c, None)
         strength, is_open = np.where(is_unmet, np.sign(weight) * np.inf, np.where(kept, weight, np.nan))[b], ~kept[b]
@@ -270,17 +277,6 @@ class _Inference:
                 reasons[k] = f"only its combination with {', '.join(others)} is" if others else "it makes no difference"
         return reasons
 
-    def _errors(self, fit: _Fit, covariance: Matrix, kept: Flags) -> tuple[Vector, Vector]:
-        """(k,) each, the standard error of the weights and how far the bias of the counts may move them."""
-        lift = fit.lift[:, kept]
-        inverse = np.linalg.pinv(lift.T @ fit.soft.jacobian @ lift, rcond=1e-14, hermitian=True)
-        size = np.abs(lift).sum(axis=0)
-        variance = np.diag(inverse @ lift.T @ covariance @ lift @ inverse)
-        error, moved = np.full(len(kept), np.inf), np.zeros(len(kept))
-        error[kept] = size * np.sqrt(np.maximum(variance, 0.0))
-        moved[kept] = size * (np.abs(inverse @ lift.T) @ self.behaviour.bias)
-        return error, moved
-
     def _p_value(self, fit: _Fit, column: int) -> float:
         """1 - Phi(z) of the one-sided score test of x[column] = 0; NaN where no finite value has this zero."""
         others = np.delete(np.arange(len(fit.x)), column)
@@ -301,7 +297,7 @@ class _Inference:
         # The gradient in b_j is mu_hat - mu: behaviour that falls short of mu has a negative one.
         return float(norm.sf(-float(v @ gradient) / math.sqrt(variance))) if variance > 0 else math.nan
 
-    def _model_test(self, fit: _Fit, kept: Flags) -> tuple[float, float]:
+    def _model_test(self, fit: _Fit, influence: Matrix) -> tuple[float, float]:
         """The p-value of Hotelling's test that the means of what was not fitted are those of the soft policies.
 
         And the logarithm of the likelihood of the choices that were seen.
@@ -316,10 +312,8 @@ class _Inference:
         d_r = 0 if self.given is None else self.domain.n_reward
         moments = np.column_stack([apart[:, :d_r], surprise])
         slopes = np.vstack([fit.soft.jacobian[:d_r], slope])
-        lift = fit.lift[:, kept]
-        inverse = np.linalg.pinv(lift.T @ fit.soft.jacobian @ lift, rcond=1e-14, hermitian=True)
-        influence = moments - apart @ lift @ inverse @ (slopes @ lift).T
-        size, bias = influence.std(axis=0, ddof=1), self.behaviour.bias
+        corrected = moments - apart @ influence.T @ (slopes @ fit.lift).T
+        size, bias = corrected.std(axis=0, ddof=1), self.behaviour.bias
         varies = size > 1e-9 * (np.abs(moments).max(axis=0) + np.abs(bias).max(initial=0.0))
         k = int(varies.sum())
         if k == 0 or self.n <= k + 1:
@@ -328,7 +322,7 @@ class _Inference:
         allowed = np.append(bias[:d_r], 0.0)[varies]
         mean = moments.mean(axis=0)[varies]
         mean = np.sign(mean) * np.maximum(np.abs(mean) - allowed, 0.0) / size[varies]
-        spread = np.linalg.pinv(np.atleast_2d(np.corrcoef(influence[:, varies], rowvar=False)), rcond=1e-8)
+        spread = np.linalg.pinv(np.atleast_2d(np.corrcoef(corrected[:, varies], rowvar=False)), rcond=1e-8)
         statistic = self.n * float(mean @ spread @ mean)
         return float(f_distribution.sf(statistic * (self.n - k) / (k * (self.n - 1)), k, self.n - k)), logs
 
