@@ -177,10 +177,6 @@ class _Inference:
     given: Vector | None
 
     @property
-    def n(self) -> int:
-        return self.behaviour.n
-
-    @property
     def base(self) -> Vector:
         """(d,), the known weights."""
         known = np.zeros(self.domain.n_reward) if self.given is None else self.given
@@ -206,9 +202,10 @@ class _Inference:
         counts = self.behaviour.counts
         covariance, (low_end, high_end) = self.behaviour.covariance(fit.soft), self._range()
         width = np.where(np.isfinite(high_end - low_end), high_end - low_end, np.abs(counts))
+        is_constant = width <= 1e-9 * np.minimum(np.abs(low_end) + np.abs(high_end), np.abs(counts)) + 1e-300
         # No choice changes what is met of a feature, so that its weight changes nothing.
         met = np.maximum(np.abs(counts), np.abs(fit.soft.expectation))
-        is_constant = (np.diag(fit.soft.jacobian) <= 1e-18 * met**2)[self.unknown]
+        is_constant = (is_constant | (np.diag(fit.soft.jacobian) <= 1e-18 * met**2))[self.unknown]
         # A count within its own standard error of the least or the largest that policies have.
         from_end = np.minimum(counts - low_end, high_end - counts)
         is_at_end = (from_end <= np.sqrt(np.maximum(np.diag(covariance), 0.0)))[self.unknown]
@@ -240,7 +237,7 @@ class _Inference:
             p_value=p_value,
             reward_weights=weight[:d_r] if self.given is None else self.given.copy(),
             reward_error=np.where(kept, error, np.inf)[:d_r] if self.given is None else np.zeros(d_r),
-            n=self.n,
+            n=self.behaviour.n,
             confidence=confidence,
             bias=float((self.behaviour.bias / or_one(width)).max(initial=0.0)),
             model_p_value=p_model,
@@ -250,7 +247,7 @@ class _Inference:
     def _range(self) -> tuple[Vector, Vector]:
         """(d,) each, the least and the largest mean count of any policy; on a network, what signs tell."""
         if self.behaviour.journeys.network is None:
-            ends = [(scales.low, scales.high) for scales in map(feature_scales, self.behaviour.domains)]
+            ends = [(scales.low, scales.high) for scales in map(feature_scales, self.behaviour.journeys.domains)]
             low, high = np.einsum("k,kej->ej", self.behaviour.shares, np.array(ends))
             return low, high
         signs = self.behaviour.signs
@@ -261,8 +258,8 @@ class _Inference:
         names = [self.domain.names[k] for k in self.unknown]
         reasons = ["no choice changes it" if constant else "" for constant in is_constant]
         for k in np.flatnonzero(is_at_end & ~is_constant):
-            never = f"none of the {self.n} trajectories met it"
-            ended = f"the {self.n} trajectories keep it, within its sampling error, at the end of its range"
+            never = f"none of the {self.behaviour.n} trajectories met it"
+            ended = f"the {self.behaviour.n} trajectories keep it, within its sampling error, at the end of its range"
             reasons[k] = never if self.behaviour.counts[self.unknown[k]] == 0 else ended
         active = np.flatnonzero([not reason for reason in reasons])
         lift = fit.lift[:, active]
@@ -307,7 +304,7 @@ class _Inference:
             counts = np.hstack(trajectory_counts(domain, walks))
             surprise, change, likelihood = _surprise(domain, walks, soft)
             parts.append(np.column_stack([counts - soft.ahead[walks.states[walks.offsets[:-1]]], surprise]))
-            slope, logs = slope + change / self.n, logs + likelihood
+            slope, logs = slope + change / self.behaviour.n, logs + likelihood
         apart, surprise = np.vstack(parts)[:, :-1], np.vstack(parts)[:, -1]
         d_r = 0 if self.given is None else self.domain.n_reward
         moments = np.column_stack([apart[:, :d_r], surprise])
@@ -316,15 +313,19 @@ class _Inference:
         size, bias = corrected.std(axis=0, ddof=1), self.behaviour.bias
         varies = size > 1e-9 * (np.abs(moments).max(axis=0) + np.abs(bias).max(initial=0.0))
         k = int(varies.sum())
-        if k == 0 or self.n <= k + 1:
+        if k == 0 or self.behaviour.n <= k + 1:
             return math.nan, logs
         # Deviations within the truncation bias of the counts are none.
         allowed = np.append(bias[:d_r], 0.0)[varies]
         mean = moments.mean(axis=0)[varies]
         mean = np.sign(mean) * np.maximum(np.abs(mean) - allowed, 0.0) / size[varies]
         spread = np.linalg.pinv(np.atleast_2d(np.corrcoef(corrected[:, varies], rowvar=False)), rcond=1e-8)
-        statistic = self.n * float(mean @ spread @ mean)
-        return float(f_distribution.sf(statistic * (self.n - k) / (k * (self.n - 1)), k, self.n - k)), logs
+        statistic = self.behaviour.n * float(mean @ spread @ mean)
+        return float(
+            f_distribution.sf(
+                statistic * (self.behaviour.n - k) / (k * (self.behaviour.n - 1)), k, self.behaviour.n - k
+            )
+        ), logs
 
 
 def _surprise(domain: Domain, walks: Demonstrations, soft: SoftExpansion) -> tuple[Vector, Vector, float]:

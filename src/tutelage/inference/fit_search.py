@@ -122,10 +122,9 @@ def search_fits(evidence: Evidence, effort: Effort) -> Searches:
     if len(evidence.shown) > 1:
         with suppress(TutelageError):
             last = _closest(search_fits(evidence.before, effort).ends)
-    budget = outcomes.Budget(UNLIMITED)
+    budget = outcomes.Budget(effort.n_steps)
     begun = Searches((), tuple(_paths(problem, last, budget)), 0)
-    left = outcomes.Budget(effort.n_steps - (UNLIMITED - budget.left))
-    return _followed(problem, begun, left, 0, effort.n_straight)
+    return _followed(problem, begun, budget, 0, effort.n_straight)
 
 
 def more_searches(evidence: Evidence, begun: Searches, effort: Effort) -> Searches:
