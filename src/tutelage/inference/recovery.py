@@ -128,11 +128,6 @@ class Answer:
     floor: Vector
     blur: float = 0.0
 
-    @property
-    def weights(self) -> Vector:
-        """(d,), (a, -b) of the point found."""
-        return self.lift @ self.point
-
 
 def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accuracy: float) -> Answer:
     """What the answer mu = seen (d,) to the lesson shown (d_r,) determines.
