@@ -7,7 +7,7 @@ from problems import random_domain_of
 from strategies import some_of
 
 import tutelage as tl
-from tutelage.inference.answering import NewtonSteps, answers_of
+from tutelage.inference.answering import answers_of
 
 
 def random_problem(seed, n_lessons=4):
@@ -66,15 +66,6 @@ def test_the_answers_are_the_learners_own(seed):
         assert_allclose(slopes, exact, atol=1e-5 * (1 + np.abs(exact).max()))
     near = answers_of(domain, 1.3 * theta, shown[:-1], 0.0, None)
     list(check_answers(domain, theta, shown, answers_of(domain, theta, shown, 0.0, near)))
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_answers_that_newton_does_not_reach_are_computed_one_by_one(seed):
-    domain, theta, shown = random_problem(seed)
-    short = NewtonSteps(max_steps=1)
-    list(check_answers(domain, theta, shown, answers_of(domain, theta, shown, 0.0, None, steps=short)))
-    with pytest.raises(tl.NotConverged, match="smoothed"):
-        answers_of(domain, theta, shown, 1e-3, None, steps=short)
 
 
 @pytest.mark.parametrize("accuracy", [1e-3, 1e-5, 1e-7])

@@ -14,11 +14,12 @@ import tutelage as tl
 from tutelage.inference.fit_search import (
     THOROUGH,
     Effort,
-    SharedProgram,
     fits_of,
     guesses,
     more_searches,
     search_fits,
+    shared_lifts,
+    shared_misfits,
 )
 from tutelage.inference.misfit import FitProblem
 
@@ -88,9 +89,10 @@ def test_a_learner_that_pays_in_full_is_guessed(seed):
 def test_the_derivative_is_that_of_central_differences(seed):
     learner, evidence = seen_in_part(seed, 0.0)
     rng, d_r = np.random.default_rng(seed), learner.domain.n_reward
-    shared = SharedProgram(FitProblem.of(evidence), rng.choice([-1.0, 0.0, 1.0], size=(len(evidence.shown), d_r)))
-    z = np.abs(rng.normal(size=3 + shared.n_free))
-    here = shared.evaluate(z, None)
+    problem = FitProblem.of(evidence)
+    lifts = shared_lifts(problem, rng.choice([-1.0, 0.0, 1.0], size=(len(evidence.shown), d_r)))
+    z = np.abs(rng.normal(size=lifts.shape[2]))
+    here = shared_misfits(problem, lifts, z, None)
     for row in range(len(here.value)):
-        slope = central_difference(lambda x, row=row: shared.evaluate(x, None).value[row], z)
+        slope = central_difference(lambda x, row=row: shared_misfits(problem, lifts, x, None).value[row], z)
         assert_allclose(slope, here.jacobian[row], rtol=1e-5, atol=1e-7)

@@ -16,7 +16,7 @@ def test_the_weights_of_an_answer_have_its_expectation():
     for taught in rounds:
         seen = taught.response.expectation.both
         answer = recover(domain, scales, taught.lesson.expectation, seen, accuracy=1e-12)
-        soft = tl.soft_expansion(domain.mdp, tl.combined_features(domain), answer.weights)
+        soft = tl.soft_expansion(domain.mdp, tl.combined_features(domain), answer.lift @ answer.point)
         assert_allclose(soft.expectation, seen, rtol=1e-8, atol=1e-8)
         assert_allclose(answer.entropy, tl.causal_entropy(domain.mdp, soft.solved.policy), rtol=1e-8)
 

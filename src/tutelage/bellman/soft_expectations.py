@@ -25,7 +25,7 @@ and the moves of its soft policy are P = D^-1 M_NN D with D = diag z. So one spa
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
@@ -64,37 +64,6 @@ class SoftExpansion(Readable):
     visits: Vector
     ahead: Matrix
     inverse: Resolvent
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SoftExpansions:
-    """The soft return around each of several weights, to second order; the names are those of `SoftExpansion`.
-
-    weights, expectation: (n, d). soft_return: (n,). jacobian: (n, d, d). value: (n, S). ahead: (n, S, d).
-    """
-
-    weights: Matrix
-    soft_return: Vector
-    expectation: Matrix
-    jacobian: Matrix
-    value: Matrix
-    ahead: Matrix
-
-    def __len__(self) -> int:
-        return len(self.weights)
-
-    def taken(self, which: Indices) -> "SoftExpansions":
-        """Some of them."""
-        return SoftExpansions(*(getattr(self, part.name)[which] for part in fields(self)))
-
-    def merged(self, which: Indices, others: "SoftExpansions", is_new: Flags) -> "SoftExpansions":
-        """These, with the rows `which` replaced by the others where those are new."""
-        parts = []
-        for part in fields(self):
-            rows = getattr(self, part.name).copy()
-            rows[which[is_new]] = getattr(others, part.name)[is_new]
-            parts.append(rows)
-        return SoftExpansions(*parts)
 
 
 def combined_features(domain: Domain) -> Matrix:
@@ -138,30 +107,6 @@ def expansion_around(mdp: MDP, features: Matrix, checked: Vector, solved: Optimu
         visits=freeze(visits),
         ahead=freeze(ahead),
         inverse=inverse,
-    )
-
-
-def soft_expansions(
-    mdp: MDP, features: Matrix, weights: Matrix, *, accuracy: float = 1e-10, near: SoftExpansions | None = None
-) -> SoftExpansions:
-    """`soft_expansion` at each of the weights (n, d).
-
-    near: the expansions at nearby weights, as a warm start. If they are fewer, they belong to the first weights.
-    """
-    each = []
-    for place, point in enumerate(weights):
-        start = None
-        if near is not None and place < len(near):
-            start = near.value[place] + near.ahead[place] @ (point - near.weights[place])
-        solved = solve_soft(mdp, features @ point, accuracy=accuracy, start=start)
-        each.append(expansion_around(mdp, features, point, solved, policy_resolvent(mdp, solved.policy)))
-    return SoftExpansions(
-        weights=weights,
-        soft_return=np.array([around.soft_return for around in each]),
-        expectation=np.array([around.expectation for around in each]),
-        jacobian=np.array([around.jacobian for around in each]),
-        value=np.array([around.solved.value for around in each]),
-        ahead=np.array([around.ahead for around in each]),
     )
 
 

@@ -12,9 +12,6 @@ logarithmic barrier, tau > 0, the answer is smooth in theta, and every parameter
 
 Without a barrier an entry at its limit stays there, dx = 0, and H is that of the free entries; where y_j is at a limit,
 delta_j changes nothing until it reaches mu_c[j].
-
-Newton's method finds all answers together, because on a small MDP a call takes longer than its arithmetic. Each answer
-has its own damping, which grows where the model predicts a larger decrease than f shows.
 """
 
 from dataclasses import dataclass
@@ -22,25 +19,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutelage import outcomes
-from tutelage.arrays import Indices, Matrix, Vector
-from tutelage.bellman.soft_expectations import SoftExpansions, combined_features, soft_expansions
+from tutelage.arrays import Matrix, Vector
+from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.models import box_minima
-from tutelage.learners.exact import SoftLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged
 
 
 @dataclass(frozen=True, slots=True)
 class NewtonSteps:
-    """How the answers are computed.
+    """How the answers are computed, by a damped Newton method.
 
-    max_steps: after these, the learner's own method answers. towards: the part of the way to a barrier that a step may
-    go. armijo: the least share of the predicted decrease. last: a step that predicts a smaller decrease, in units
-    of the accuracy, is the last one, to first order; or one below `least`, in nats. damped: the damping after a refused
-    step, relative to the Hessian's diagonal; raised, lowered: its factors after refused and taken steps. flat: the
-    curvature that rounding leaves, relative to the largest of the Hessian. rounding: the error of f, relative to its
-    size.
+    towards: the part of the way to a barrier that a step may go. armijo: the least share of the predicted decrease.
+    last: a step that predicts a smaller decrease, in units of the accuracy, is the last one, to first order; or one
+    below `least`, in nats. damped: the damping after a refused step, relative to the Hessian's diagonal; raised,
+    lowered: its factors after refused and taken steps. flat: the curvature that rounding leaves, relative to the
+    largest of the Hessian. rounding: the error of f, relative to its size.
     """
 
     max_steps: int = 60
@@ -60,14 +55,14 @@ NEWTON = NewtonSteps()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """theta: (2 + d_c,). x: (n, d), (a / C_r, y / C_c) of each answer. expectation: (n, d), mu. soft: soft policies
-    near the answers. moved: (n, d, 2 + d_c), dx / d theta. slopes: (n, d, 2 + d_c), d mu / d theta.
+    """theta: (2 + d_c,). x: (n, d), (a / C_r, y / C_c) of each answer. expectation: (n, d), mu. softs: the soft
+    policies near the answers. moved: (n, d, 2 + d_c), dx / d theta. slopes: (n, d, 2 + d_c), d mu / d theta.
     """
 
     theta: Vector
     x: Matrix
     expectation: Matrix
-    soft: SoftExpansions
+    softs: tuple[SoftExpansion, ...]
     moved: Matrix
     slopes: Matrix
 
@@ -78,41 +73,37 @@ class Answers:
 
 
 def answers_of(
-    domain: Domain,
-    theta: Vector,
-    shown: Matrix,
-    tau: float,
-    near: Answers | None,
-    *,
-    accuracy: float = 1e-10,
-    steps: NewtonSteps = NEWTON,
+    domain: Domain, theta: Vector, shown: Matrix, tau: float, near: Answers | None, *, accuracy: float = 1e-10
 ) -> Answers:
     """The answers to the lessons shown (n, d_r).
 
     near: those of other parameters to the first lessons, or to all, to start from. accuracy: of the expectations,
     relative to their range.
     """
-    program = _Program(domain, theta, shown, tau, max(steps.last * accuracy, steps.least), steps)
-    x, soft = program.minima(near)
-    moved, slopes = program.slopes(x, soft)
-    # To first order at the minimum, since the last step is not worth another soft policy.
-    away = program.scale * x - soft.weights
-    expectation = soft.expectation + np.einsum("nde,ne->nd", soft.jacobian, away)
-    return Answers(theta, x, expectation, soft, moved, slopes)
+    found = list[tuple[Vector, Vector, SoftExpansion, Matrix, Matrix]]()
+    for place, lesson in enumerate(shown):
+        program = _Program(domain, theta, lesson, tau, max(NEWTON.last * accuracy, NEWTON.least))
+        last = None if near is None or place >= len(near.softs) else near.softs[place]
+        start = program.middle if near is None or last is None else program.moved(near, place)
+        x, soft = program.minimum(start, last)
+        # To first order at the minimum, since the last step is not worth another soft policy.
+        mu = soft.expectation + soft.jacobian @ (program.scale * x - soft.weights)
+        found.append((x, mu, soft, *program.slopes(x, soft)))
+    points, expectation, softs, moved, slopes = zip(*found, strict=True)
+    return Answers(theta, np.array(points), np.array(expectation), softs, np.array(moved), np.array(slopes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Program:
-    """f for each lesson. enough: in nats, the accuracy of soft values, and the predicted decrease that is worth another
+    """f for one lesson. enough: in nats, the accuracy of soft values, and the predicted decrease that is worth another
     soft policy.
     """
 
     domain: Domain
     theta: Vector
-    shown: Matrix
+    shown: Vector
     tau: float
     enough: float
-    steps: NewtonSteps
 
     @property
     def low(self) -> Vector:
@@ -124,126 +115,94 @@ class _Program:
         return np.asarray(np.where(self.low < 0, self.theta[0], -self.theta[1]))
 
     @property
-    def linear(self) -> Matrix:
-        """(n, d), the slope of f beside that of P0 @ V."""
-        paid = np.tile(self.theta[1] * self.theta[2:], (len(self.shown), 1))
-        return np.hstack([-self.theta[0] * self.shown, paid])
+    def target(self) -> Vector:
+        """(d,), the expectation at which the slope of f beside the barrier is zero."""
+        return np.concatenate([self.shown, self.theta[2:]])
 
-    def start(self, near: Answers | None) -> Matrix:
-        """x (n, d), from near answers to first order."""
-        x = np.tile((self.low + 1) / 2 if self.tau > 0 else np.zeros(len(self.low)), (len(self.shown), 1))
-        if near is not None:
-            step = near.moved @ (self.theta - near.theta)
-            x[: len(near.x)] = near.x + (self._inside(near.x, step) if self.tau > 0 else step)
-        return x if self.tau > 0 else np.clip(x, self.low, 1.0)
+    @property
+    def middle(self) -> Vector:
+        """x to start from."""
+        return np.asarray((self.low + 1) / 2 if self.tau > 0 else np.zeros(len(self.low)))
 
-    def minima(self, near: Answers | None) -> tuple[Matrix, SoftExpansions]:
-        """The minimum for each lesson, and the soft policies there."""
-        x, active, rule = self.start(near), np.arange(len(self.shown)), self.steps
-        value, soft = self.values(x, active, None if near is None else near.soft)
-        damping = np.zeros(len(active))
+    def moved(self, near: Answers, place: int) -> Vector:
+        """x from a near answer, to first order."""
+        x, step = near.x[place], near.moved[place] @ (self.theta - near.theta)
+        return x + self.inside(x, step) if self.tau > 0 else np.asarray(np.clip(x + step, self.low, 1.0))
+
+    def minimum(self, x: Vector, near: SoftExpansion | None) -> tuple[Vector, SoftExpansion]:
+        """x of the answer, from a start, and the soft policy before the last step."""
+        rule, damping = NEWTON, 0.0
+        value, soft = self.value(x, near)
         for n_steps in range(rule.max_steps):
-            here = x[active]
-            step, predicted = self._steps(here, soft, active, damping[active])
-            there = here + step if self.tau > 0 else np.clip(here + step, self.low, 1.0)
-            is_open = (damping[active] > 0) | (np.abs(predicted) > self.enough)
-            x[active[~is_open]] = there[~is_open]
-            active, there, predicted = active[is_open], there[is_open], predicted[is_open]
-            if not len(active):
-                return x, soft
-            outcomes.report("Newton steps", n_steps, float(predicted.max()))
-            outcomes.spend(len(active) - 1)
-            new, at_new = self.values(there, active, soft.taken(active))
-            noise = rule.rounding * (1 + np.abs(value[active])) + self.enough
-            is_taken = (predicted >= 0) & (new <= value[active] - rule.armijo * predicted + noise)
-            x[active[is_taken]], value[active[is_taken]] = there[is_taken], new[is_taken]
-            soft = soft.merged(active, at_new, is_taken)
-            raised = np.maximum(rule.raised * damping[active], rule.damped)
-            lowered = np.where(damping[active] > rule.damped, rule.lowered * damping[active], 0.0)
-            damping[active] = np.where(is_taken, lowered, raised)
-        if self.tau > 0:
-            worst = float(predicted.max())
-            raise NotConverged("the smoothed answer was not found", residual=worst, n_steps=rule.max_steps)
-        x[active] = [self._own(self.shown[i], x[i]) for i in active]
-        _, at_own = self.values(x[active], active, None)
-        return x, soft.merged(active, at_own, np.ones(len(active), dtype=bool))
+            step, predicted = self.step(x, soft, damping)
+            if damping == 0 and abs(predicted) <= self.enough:
+                return x + step, soft
+            outcomes.report("Newton steps", n_steps, predicted)
+            new, at_new = self.value(x + step, soft)
+            noise = rule.rounding * (1 + abs(value)) + self.enough
+            if predicted >= 0 and new <= value - rule.armijo * predicted + noise:
+                x, value, soft = x + step, new, at_new
+                damping = rule.lowered * damping if damping > rule.damped else 0.0
+            else:
+                damping = max(rule.raised * damping, rule.damped)
+        raise NotConverged("an answer was not found", residual=predicted, n_steps=rule.max_steps)
 
-    def _own(self, shown: Vector, start: Vector) -> Vector:
-        """x (d,) of one answer, by the learner's own method."""
-        penalty, violation, *delta = self.theta.tolist()
-        learner = SoftLearner(
-            self.domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=delta
-        )
-        size = np.abs(self.scale)
-        a, y = np.split(size * start, [self.domain.n_reward])
-        found, _ = learner.dual.optimise(shown, a, y)
-        return found.answer.x / size
-
-    def values(self, x: Matrix, which: Indices, near: SoftExpansions | None) -> tuple[Vector, SoftExpansions]:
-        """f (m,) at points x (m, d) for some lessons."""
-        features = combined_features(self.domain)
-        soft = soft_expansions(self.domain.mdp, features, self.scale * x, near=near, accuracy=self.enough)
-        value = soft.soft_return + np.einsum("nd,nd->n", self.linear[which], x)
-        if self.tau > 0:
-            value -= self.tau * (np.log(1 - x) + np.log(x - self.low)).sum(axis=1)
-        return value, soft
-
-    def derivatives(self, x: Matrix, soft: SoftExpansions, which: Indices) -> tuple[Matrix, Matrix]:
-        """The gradient (m, d) and the Hessian (m, d, d) of f for some lessons."""
-        gradient = self.scale * soft.expectation[which] + self.linear[which]
-        hessian = self.scale[:, None] * soft.jacobian[which] * self.scale
-        if self.tau > 0:
-            (slope, bend), k = self.barrier(x), np.arange(x.shape[1])
-            gradient += slope
-            hessian[:, k, k] += bend
-        return gradient, hessian
-
-    def barrier(self, x: Matrix) -> tuple[Matrix, Matrix]:
-        """The first and the second derivative (m, d) of the barrier."""
-        above, below = 1 / (1 - x), 1 / (x - self.low)
-        return self.tau * (above - below), self.tau * (above**2 + below**2)
-
-    def _steps(self, x: Matrix, soft: SoftExpansions, which: Indices, damping: Vector) -> tuple[Matrix, Vector]:
-        """The steps (m, d) to the minimum of the damped second-order model, and the decrease (m,) that it predicts.
+    def step(self, x: Vector, soft: SoftExpansion, damping: float) -> tuple[Vector, float]:
+        """The step (d,) to the minimum of the damped second-order model, and the decrease that it predicts.
 
         A decrease that no step can show where the minimum is not found, so that the step is refused.
         """
-        gradient, hessian = self.derivatives(x, soft, which)
-        k, is_solved = np.arange(x.shape[1]), np.ones(len(x), dtype=bool)
-        diagonal = hessian[:, k, k]
-        largest = diagonal.max(axis=1, keepdims=True, initial=0.0)
-        hessian[:, k, k] += damping[:, None] * np.maximum(diagonal, 1e-6 * largest) + self.steps.flat * largest + 1e-300
+        gradient = self.scale * (soft.expectation - self.target)
+        hessian, is_found = self.scale[:, None] * soft.jacobian * self.scale, True
         if self.tau > 0:
-            step = self._inside(x, np.asarray(-np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]))
+            slope, bend = self.barrier(x)
+            gradient, hessian = gradient + slope, hessian + np.diag(bend)
+        diagonal = np.diag(hessian)
+        largest = float(diagonal.max(initial=0.0))
+        hessian = hessian + np.diag(damping * np.maximum(diagonal, 1e-6 * largest) + NEWTON.flat * largest + 1e-300)
+        if self.tau > 0:
+            step = self.inside(x, np.asarray(np.linalg.solve(hessian, -gradient)))
         else:
-            step, is_solved = box_minima(hessian, gradient, self.low - x, 1 - x)
-        predicted = -np.einsum("nd,nd->n", gradient + 0.5 * np.einsum("nde,ne->nd", hessian, step), step)
-        return step, np.where(is_solved, predicted, np.inf)
+            steps, (is_found,) = box_minima(hessian[None], gradient[None], (self.low - x)[None], (1 - x)[None])
+            step = np.clip(x + steps[0], self.low, 1.0) - x
+        predicted = -float(gradient @ step + 0.5 * step @ hessian @ step)
+        return step, predicted if is_found else np.inf
 
-    def _inside(self, x: Matrix, step: Matrix) -> Matrix:
-        """The part of each step that stays inside the barrier."""
+    def value(self, x: Vector, near: SoftExpansion | None) -> tuple[float, SoftExpansion]:
+        """f at x, and the soft policy there."""
+        features = combined_features(self.domain)
+        soft = soft_expansion(self.domain.mdp, features, self.scale * x, near=near, accuracy=self.enough)
+        value = soft.soft_return - float(self.target @ (self.scale * x))
+        if self.tau > 0:
+            value -= self.tau * float((np.log(1 - x) + np.log(x - self.low)).sum())
+        return value, soft
+
+    def barrier(self, x: Vector) -> tuple[Vector, Vector]:
+        """The first and the second derivative (d,) of the barrier."""
+        above, below = 1 / (1 - x), 1 / (x - self.low)
+        return self.tau * (above - below), self.tau * (above**2 + below**2)
+
+    def inside(self, x: Vector, step: Vector) -> Vector:
+        """The part of a step that stays inside the barrier."""
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(step > 0, (1 - x) / step, np.where(step < 0, (self.low - x) / step, np.inf))
-        part = np.minimum(1.0, self.steps.towards * room.min(axis=1, initial=np.inf))
-        return np.asarray(part[:, None] * step)
+        return np.asarray(min(1.0, NEWTON.towards * float(room.min(initial=np.inf))) * step)
 
-    def slopes(self, x: Matrix, soft: SoftExpansions) -> tuple[Matrix, Matrix]:
-        """dx / d theta and d mu / d theta, (n, d, 2 + d_c), by the derivative of the weights D x."""
-        (n, d), d_r, k = x.shape, self.domain.n_reward, np.arange(x.shape[1])
+    def slopes(self, x: Vector, soft: SoftExpansion) -> tuple[Matrix, Matrix]:
+        """dx / d theta and d mu / d theta, (d, 2 + d_c), by the derivative of the weights D x."""
+        d_r, d_c, is_reward = self.domain.n_reward, self.domain.n_preference, self.low < 0
         is_free = (np.abs(x) < 1 - SURFACE) & (x > self.low) | (self.tau > 0)
-        turned = np.sign(self.scale)[:, None] * np.eye(2)[(k >= d_r).astype(int)]
+        turned = np.column_stack([is_reward, -1.0 * ~is_reward, np.zeros((len(x), d_c))])
         # An entry at its limit moves with it.
-        direct, ways = turned * x[:, :, None], np.zeros((n, d, len(self.theta)))
-        ways[:, :, :2] = np.where(is_free[:, :, None], 0.0, direct)
-        pushed, hessian = soft.jacobian @ ways, soft.jacobian.copy()
-        pushed[:, d_r:, 2:] -= np.eye(d - d_r)
+        direct = turned * x[:, None]
+        ways = np.where(is_free[:, None], 0.0, direct)
+        pushed, hessian = soft.jacobian @ ways, soft.jacobian
+        pushed[d_r:, 2:] -= np.eye(d_c)
         if self.tau > 0:
             here = soft.weights / self.scale
             slope, bend = self.barrier(x)[0], self.barrier(here)[1]
-            hessian[:, k, k] += bend / self.scale**2
-            pushed[:, :, :2] -= turned * ((slope + bend * here) / self.scale**2)[:, :, None]
-        both = is_free[:, :, None] & is_free[:, None, :]
-        ways -= np.linalg.pinv(np.where(both, hessian, 0.0), hermitian=True) @ pushed
-        moved = ways.copy()
-        moved[:, :, :2] -= direct
-        return moved / self.scale[:, None], soft.jacobian @ ways
+            hessian = hessian + np.diag(bend / self.scale**2)
+            pushed -= turned * ((slope + bend * here) / self.scale**2)[:, None]
+        both = is_free[:, None] & is_free
+        ways = ways - np.linalg.pinv(np.where(both, hessian, 0.0), hermitian=True) @ pushed
+        return (ways - direct) / self.scale[:, None], soft.jacobian @ ways

@@ -161,6 +161,12 @@ class _Fit:
     x: Vector
     soft: Total
 
+    def influence(self, kept: Flags) -> Matrix:
+        """(k, d), how x moves with the counts, where it is determined; zero elsewhere."""
+        lift, moved = self.lift[:, kept], np.zeros(self.lift.T.shape)
+        moved[kept] = np.linalg.pinv(lift.T @ self.soft.jacobian @ lift, rcond=1e-14, hermitian=True) @ lift.T
+        return moved
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Inference:
@@ -169,10 +175,6 @@ class _Inference:
     domain: Domain
     behaviour: Behaviour
     given: Vector | None
-
-    @property
-    def n(self) -> int:
-        return self.behaviour.n
 
     @property
     def base(self) -> Vector:
@@ -209,9 +211,11 @@ class _Inference:
         is_at_end = (from_end <= np.sqrt(np.maximum(np.diag(covariance), 0.0)))[self.unknown]
         reasons = self._reasons(fit, is_constant, is_at_end)
         kept = np.array([reason == "" for reason in reasons], dtype=bool)
-        error, moved = self._errors(fit, covariance, kept)
-        p_model, log_likelihood = self._model_test(fit, kept)
-        weight = np.abs(fit.lift).sum(axis=0) * fit.x
+        influence, size = fit.influence(kept), np.abs(fit.lift).sum(axis=0)
+        error = size * np.sqrt(np.maximum(np.diag(influence @ covariance @ influence.T), 0.0))
+        # How far the bias of the counts may move the weights.
+        moved, weight = size * (np.abs(influence) @ self.behaviour.bias), size * fit.x
+        p_model, log_likelihood = self._model_test(fit, influence)
         is_unmet = is_at_end & ~is_constant
         b = slice(len(fit.x) - d_c, None)
         strength, is_open = np.where(is_unmet, np.sign(weight) * np.inf, np.where(kept, weight, np.nan))[b], ~kept[b]
@@ -233,7 +237,7 @@ class _Inference:
             p_value=p_value,
             reward_weights=weight[:d_r] if self.given is None else self.given.copy(),
             reward_error=np.where(kept, error, np.inf)[:d_r] if self.given is None else np.zeros(d_r),
-            n=self.n,
+            n=self.behaviour.n,
             confidence=confidence,
             bias=float((self.behaviour.bias / or_one(width)).max(initial=0.0)),
             model_p_value=p_model,
@@ -243,7 +247,7 @@ class _Inference:
     def _range(self) -> tuple[Vector, Vector]:
         """(d,) each, the least and the largest mean count of any policy; on a network, what signs tell."""
         if self.behaviour.journeys.network is None:
-            ends = [(scales.low, scales.high) for scales in map(feature_scales, self.behaviour.domains)]
+            ends = [(scales.low, scales.high) for scales in map(feature_scales, self.behaviour.journeys.domains)]
             low, high = np.einsum("k,kej->ej", self.behaviour.shares, np.array(ends))
             return low, high
         signs = self.behaviour.signs
@@ -254,8 +258,8 @@ class _Inference:
         names = [self.domain.names[k] for k in self.unknown]
         reasons = ["no choice changes it" if constant else "" for constant in is_constant]
         for k in np.flatnonzero(is_at_end & ~is_constant):
-            never = f"none of the {self.n} trajectories met it"
-            ended = f"the {self.n} trajectories keep it, within its sampling error, at the end of its range"
+            never = f"none of the {self.behaviour.n} trajectories met it"
+            ended = f"the {self.behaviour.n} trajectories keep it, within its sampling error, at the end of its range"
             reasons[k] = never if self.behaviour.counts[self.unknown[k]] == 0 else ended
         active = np.flatnonzero([not reason for reason in reasons])
         lift = fit.lift[:, active]
@@ -269,17 +273,6 @@ class _Inference:
                 others = [names[active[m]] for m in np.flatnonzero(np.abs(along) > 1e-3) if m != i]
                 reasons[k] = f"only its combination with {', '.join(others)} is" if others else "it makes no difference"
         return reasons
-
-    def _errors(self, fit: _Fit, covariance: Matrix, kept: Flags) -> tuple[Vector, Vector]:
-        """(k,) each, the standard error of the weights and how far the bias of the counts may move them."""
-        lift = fit.lift[:, kept]
-        inverse = np.linalg.pinv(lift.T @ fit.soft.jacobian @ lift, rcond=1e-14, hermitian=True)
-        size = np.abs(lift).sum(axis=0)
-        variance = np.diag(inverse @ lift.T @ covariance @ lift @ inverse)
-        error, moved = np.full(len(kept), np.inf), np.zeros(len(kept))
-        error[kept] = size * np.sqrt(np.maximum(variance, 0.0))
-        moved[kept] = size * (np.abs(inverse @ lift.T) @ self.behaviour.bias)
-        return error, moved
 
     def _p_value(self, fit: _Fit, column: int) -> float:
         """1 - Phi(z) of the one-sided score test of x[column] = 0; NaN where no finite value has this zero."""
@@ -301,7 +294,7 @@ class _Inference:
         # The gradient in b_j is mu_hat - mu: behaviour that falls short of mu has a negative one.
         return float(norm.sf(-float(v @ gradient) / math.sqrt(variance))) if variance > 0 else math.nan
 
-    def _model_test(self, fit: _Fit, kept: Flags) -> tuple[float, float]:
+    def _model_test(self, fit: _Fit, influence: Matrix) -> tuple[float, float]:
         """The p-value of Hotelling's test that the means of what was not fitted are those of the soft policies.
 
         And the logarithm of the likelihood of the choices that were seen.
@@ -311,26 +304,28 @@ class _Inference:
             counts = np.hstack(trajectory_counts(domain, walks))
             surprise, change, likelihood = _surprise(domain, walks, soft)
             parts.append(np.column_stack([counts - soft.ahead[walks.states[walks.offsets[:-1]]], surprise]))
-            slope, logs = slope + change / self.n, logs + likelihood
+            slope, logs = slope + change / self.behaviour.n, logs + likelihood
         apart, surprise = np.vstack(parts)[:, :-1], np.vstack(parts)[:, -1]
         d_r = 0 if self.given is None else self.domain.n_reward
         moments = np.column_stack([apart[:, :d_r], surprise])
         slopes = np.vstack([fit.soft.jacobian[:d_r], slope])
-        lift = fit.lift[:, kept]
-        inverse = np.linalg.pinv(lift.T @ fit.soft.jacobian @ lift, rcond=1e-14, hermitian=True)
-        influence = moments - apart @ lift @ inverse @ (slopes @ lift).T
-        size, bias = influence.std(axis=0, ddof=1), self.behaviour.bias
+        corrected = moments - apart @ influence.T @ (slopes @ fit.lift).T
+        size, bias = corrected.std(axis=0, ddof=1), self.behaviour.bias
         varies = size > 1e-9 * (np.abs(moments).max(axis=0) + np.abs(bias).max(initial=0.0))
         k = int(varies.sum())
-        if k == 0 or self.n <= k + 1:
+        if k == 0 or self.behaviour.n <= k + 1:
             return math.nan, logs
         # Deviations within the truncation bias of the counts are none.
         allowed = np.append(bias[:d_r], 0.0)[varies]
         mean = moments.mean(axis=0)[varies]
         mean = np.sign(mean) * np.maximum(np.abs(mean) - allowed, 0.0) / size[varies]
-        spread = np.linalg.pinv(np.atleast_2d(np.corrcoef(influence[:, varies], rowvar=False)), rcond=1e-8)
-        statistic = self.n * float(mean @ spread @ mean)
-        return float(f_distribution.sf(statistic * (self.n - k) / (k * (self.n - 1)), k, self.n - k)), logs
+        spread = np.linalg.pinv(np.atleast_2d(np.corrcoef(corrected[:, varies], rowvar=False)), rcond=1e-8)
+        statistic = self.behaviour.n * float(mean @ spread @ mean)
+        return float(
+            f_distribution.sf(
+                statistic * (self.behaviour.n - k) / (k * (self.behaviour.n - 1)), k, self.behaviour.n - k
+            )
+        ), logs
 
 
 def _surprise(domain: Domain, walks: Demonstrations, soft: SoftExpansion) -> tuple[Vector, Vector, float]:

@@ -73,10 +73,6 @@ class Behaviour:
         return Behaviour(Journeys.of(domains), tuple(walks for _, walks in pairs), counts, bias)
 
     @property
-    def domains(self) -> tuple[Domain, ...]:
-        return self.journeys.domains
-
-    @property
     def n(self) -> int:
         """The number of trajectories."""
         return sum(walks.n for walks in self.walks)
@@ -112,7 +108,7 @@ class Behaviour:
     def softs(self, total: Total) -> Iterator[tuple[Domain, Demonstrations, SoftExpansion]]:
         """Each domain with its trajectories and its soft policy."""
         softs = total.each or self.journeys.expand(total.weights, ())
-        return zip(self.domains, self.walks, softs, strict=True)
+        return zip(self.journeys.domains, self.walks, softs, strict=True)
 
     def covariance(self, total: Total) -> Matrix:
         """(d, d), of mu_hat, given the starts, if the soft policies are right."""

@@ -16,14 +16,14 @@ misses the lesson, and any number where it matches. What is left of the kinks is
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
-from tutelage.bellman.soft_expectations import SoftExpansions, combined_features, soft_expansions
+from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers
@@ -53,14 +53,12 @@ class StartRule:
     """Where searches start.
 
     shares: of random learners, the share of the largest mu_c that is the allowance of all preferences; None for
-    allowances drawn one by one. local: a search near a known fit starts with this step of the path. across: how far an
-    allowance is moved across its kink, relatively. n_changes: how often the best fit is changed so. helps: the share of
-    the cost that must remain at most. apart: fits whose penalties differ by less, relatively, and whose allowances, in
-    units of the range, are the same.
+    allowances drawn one by one. across: how far an allowance is moved across its kink, relatively. n_changes: how often
+    the best fit is changed so. helps: the share of the cost that must remain at most. apart: fits whose penalties
+    differ by less, relatively, and whose allowances, in units of the range, are the same.
     """
 
     shares: tuple[float | None, ...] = (0.02, 0.2, None, 0.02, 0.2, None)
-    local: int = 2
     across: float = 0.03
     n_changes: int = 3
     helps: float = 0.25
@@ -88,6 +86,7 @@ class GuessRule:
     sampled_match: float = 0.02
 
 
+Softs = tuple[SoftExpansion, ...]
 THOROUGH, START, GUESS = Effort(), StartRule(), GuessRule()
 
 
@@ -123,10 +122,9 @@ def search_fits(evidence: Evidence, effort: Effort) -> Searches:
     if len(evidence.shown) > 1:
         with suppress(TutelageError):
             last = _closest(search_fits(evidence.before, effort).ends)
-    budget = outcomes.Budget(UNLIMITED)
+    budget = outcomes.Budget(effort.n_steps)
     begun = Searches((), tuple(_paths(problem, last, budget)), 0)
-    left = outcomes.Budget(effort.n_steps - (UNLIMITED - budget.left))
-    return _followed(problem, begun, left, 0, effort.n_straight)
+    return _followed(problem, begun, budget, 0, effort.n_straight)
 
 
 def more_searches(evidence: Evidence, begun: Searches, effort: Effort) -> Searches:
@@ -156,7 +154,6 @@ def _followed(problem: FitProblem, begun: Searches, budget: outcomes.Budget, n_p
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
     is_new = not begun.ends or _closest(ends) is not _closest(begun.ends)
     if is_new and _closest(ends).value > goal.rough:
-        ends += _search(problem, Path(_in_full(problem, _closest(ends)), PATH.smoothing[START.local :]), budget)
         ends += _changed(problem, _closest(ends), budget)
     return Searches(tuple(ends), paths, number)
 
@@ -216,18 +213,6 @@ def _starts(problem: FitProblem) -> list[Vector]:
     return [np.clip(start, *limits) for start in starts]
 
 
-def _in_full(problem: FitProblem, search: Search) -> Vector:
-    """u with C_c the largest mean payment, every preference paid for half as much paid in full, and no other.
-
-    An allowance that binds and a preference paid in full look alike, and no path leads from one to the other.
-    """
-    paid = search.answer.here.source.paid.mean(axis=0)
-    largest = float(paid.max(initial=0.0))
-    delta = np.where(paid >= 0.5 * largest, 0.0, problem.limits[1][2:])
-    violation = largest / problem.unit[1] if largest > 0 else search.answer.x[1]
-    return np.asarray(np.clip(np.concatenate([[search.answer.x[0], violation], delta]), *problem.limits))
-
-
 def _changed(problem: FitProblem, search: Search, budget: outcomes.Budget) -> list[Search]:
     """Better fits, in which one preference after the other is moved across its kink, or left out."""
     best, better = search, list[Search]()
@@ -271,58 +256,52 @@ def _distinct(problem: FitProblem, fits: Sequence[Fit]) -> tuple[Fit, ...]:
     return tuple(distinct)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SharedProgram:
-    """The program of the first guess, in z = (C_r, q, free a) in the units of `FitProblem`.
+def shared_lifts(problem: FitProblem, signs: Matrix) -> Matrix:
+    """(n, d, len(z)), the weights of each answer as a linear function of z = (C_r, q, free a), in units.
 
-    signs: (n, d_r), zero where a is free.
+    signs: (n, d_r), of the misses; zero where a is free.
     """
+    (n, d_r), d_c, unit, free = signs.shape, problem.domain.n_preference, problem.unit, np.nonzero(signs == 0)
+    lifts = np.zeros((n, d_r + d_c, 1 + d_c + len(free[0])))
+    lifts[:, :d_r, 0] = unit[0] * signs
+    lifts[:, d_r:, 1 : 1 + d_c] = -unit[1] * np.eye(d_c)
+    lifts[(*free, 1 + d_c + np.arange(len(free[0])))] = unit[0]
+    return lifts
 
-    problem: FitProblem
-    signs: Matrix
 
-    @property
-    def n_free(self) -> int:
-        return int((self.signs == 0).sum())
+def shared_misfits(problem: FitProblem, lifts: Matrix, z: Vector, last: Softs | None) -> Residuals[Softs]:
+    """The weighted misfits of the first guess and their derivative in z."""
+    mdp, features = problem.domain.mdp, combined_features(problem.domain)
+    softs = tuple(
+        soft_expansion(mdp, features, lift @ z, accuracy=1e-9, near=None if last is None else last[place])
+        for place, lift in enumerate(lifts)
+    )
+    slopes = problem.weight @ np.array([soft.jacobian @ lift for soft, lift in zip(softs, lifts, strict=True)])
+    misfits = problem.misfits(np.array([soft.expectation for soft in softs])).ravel()
+    jacobian = np.vstack([slopes.reshape(-1, len(z)), GUESS.small * np.eye(len(z))])
+    return Residuals(np.append(misfits, GUESS.small * z), jacobian, softs)
 
-    @property
-    def lifts(self) -> Matrix:
-        """(n, d, len(z)), the weights of each answer as a linear function of z."""
-        (n, d_r), d_c, unit = self.signs.shape, self.problem.domain.n_preference, self.problem.unit
-        lifts = np.zeros((n, d_r + d_c, 1 + d_c + self.n_free))
-        lifts[:, :d_r, 0] = unit[0] * self.signs
-        lifts[:, d_r:, 1 : 1 + d_c] = -unit[1] * np.eye(d_c)
-        lifts[(*np.nonzero(self.signs == 0), 1 + d_c + np.arange(self.n_free))] = unit[0]
-        return lifts
 
-    def evaluate(self, z: Vector, last: SoftExpansions | None) -> Residuals[SoftExpansions]:
-        """The weighted misfits and their derivative in z."""
-        problem, lifts = self.problem, self.lifts
-        features = combined_features(problem.domain)
-        soft = soft_expansions(problem.domain.mdp, features, lifts @ z, accuracy=1e-9, near=last)
-        slopes = (problem.weight @ (soft.jacobian @ lifts)).reshape(-1, len(z))
-        values = np.append(problem.misfits(soft.expectation), GUESS.small * z)
-        return Residuals(values, np.vstack([slopes, GUESS.small * np.eye(len(z))]), soft)
+def _shared(problem: FitProblem, lifts: Matrix) -> LeastSquares[Softs]:
+    """The best z from any of the starts."""
+    parts, ends = [1, problem.domain.n_preference], list[LeastSquares[Softs]]()
+    parts.append(lifts.shape[2] - sum(parts))
+    lower = np.repeat([SMALLEST[0], 0.0, -LARGEST[0]], parts)
+    upper = np.repeat([LARGEST[0], LARGEST[1], LARGEST[0]], parts)
 
-    def near(self, z: Vector) -> tuple[Vector, Vector]:
-        """Both ends of a step from z."""
-        d_c, longest = self.problem.domain.n_preference, np.maximum(GUESS.share * np.abs(z), GUESS.shortest)
-        lower = np.repeat([SMALLEST[0], 0.0, -LARGEST[0]], [1, d_c, self.n_free])
-        upper = np.repeat([LARGEST[0], LARGEST[1], LARGEST[0]], [1, d_c, self.n_free])
+    def near(z: Vector) -> tuple[Vector, Vector]:
+        longest = np.maximum(GUESS.share * np.abs(z), GUESS.shortest)
         return np.maximum(lower, z - longest), np.minimum(upper, z + longest)
 
-    def minimum(self) -> LeastSquares[SoftExpansions]:
-        """The best z from any of the starts."""
-        ends = list[LeastSquares[SoftExpansions]]()
-        for multiplier in GUESS.starts:
-            start = np.repeat([TYPICAL[0], multiplier, 0.0], [1, self.problem.domain.n_preference, self.n_free])
-            end = least_squares(
-                self.evaluate, start, self.near, enough=GUESS.enough, gain=PATH.gain, max_evaluations=PATH.n_evaluations
-            )
-            ends.append(end)
-            if end.value <= GUESS.enough:
-                break
-        return min(ends, key=lambda end: end.value)
+    for multiplier in GUESS.starts:
+        start, evaluate = np.repeat([TYPICAL[0], multiplier, 0.0], parts), partial(shared_misfits, problem, lifts)
+        end = least_squares(
+            evaluate, start, near, enough=GUESS.enough, gain=PATH.gain, max_evaluations=PATH.n_evaluations
+        )
+        ends.append(end)
+        if end.value <= GUESS.enough:
+            break
+    return min(ends, key=lambda end: end.value)
 
 
 def guesses(problem: FitProblem) -> list[tuple[Vector, Answers]]:
@@ -331,17 +310,20 @@ def guesses(problem: FitProblem) -> list[tuple[Vector, Answers]]:
     matched = GUESS.sampled_match if problem.evidence.is_sampled else GUESS.exact_match
     apart = problem.shown - problem.target[:, :d_r]
     is_missed = np.abs(apart) > matched * problem.evidence.scales.unit[:d_r]
-    best = SharedProgram(problem, np.where(is_missed, np.sign(apart), 0.0)).minimum().answer
-    q, soft = best.x[1 : 1 + d_c], best.here.source
+    best = _shared(problem, shared_lifts(problem, np.where(is_missed, np.sign(apart), 0.0))).answer
+    q, softs = best.x[1 : 1 + d_c], best.here.source
+    weights, expectation = (
+        np.array(part) for part in zip(*((soft.weights, soft.expectation) for soft in softs), strict=True)
+    )
     largest = max(float(q.max(initial=0.0)), float(SMALLEST[1]))
-    done = soft.expectation[:, d_r:].mean(axis=0) / problem.unit[2:]
+    done = expectation[:, d_r:].mean(axis=0) / problem.unit[2:]
     learners = []
     for full, absent in GUESS.readings:
         delta = np.where(q >= full * largest, 0.0, np.where(q <= absent * largest, problem.limits[1][2:], done))
         violation = largest if np.isfinite(full) else 1.5 * largest
         u = np.clip(np.concatenate([[best.x[0], violation], delta]), *problem.limits)
         theta, low = problem.unit * u, np.repeat([-1.0, 0.0], [d_r, d_c])
-        x = np.clip(soft.weights / np.where(low < 0, theta[0], -theta[1]), low, 1.0)
+        x = np.clip(weights / np.where(low < 0, theta[0], -theta[1]), low, 1.0)
         unmoved = np.zeros((*x.shape, len(theta)))
-        learners.append((u, Answers(theta, x, soft.expectation, soft, unmoved, unmoved)))
+        learners.append((u, Answers(theta, x, expectation, softs, unmoved, unmoved)))
     return learners

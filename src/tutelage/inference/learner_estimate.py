@@ -222,13 +222,14 @@ def _exact(evidence: Evidence, rounds: Sequence[Round], accuracy: float) -> Lear
     """The estimate from exact expectations."""
     domain, scales, answers, contradiction = evidence.domain, evidence.scales, list[Answer](), ""
     try:
-        for number, taught in enumerate(rounds, start=1):
-            answers.append(_recovered(domain, scales, taught, number, accuracy))
+        for place, taught in enumerate(rounds):
+            answers.append(_recovered(evidence, place, taught, accuracy))
         space, explained = narrowed(answers, scales, everything(domain.n_preference))
-        plausible, misfit = _most_plausible(domain, scales, answers, space, explained)
+        plausible = _most_plausible(scales, answers, space, explained)
+        misfit = _misfit(evidence, plausible)
         if misfit > REPRODUCED:
             for closer in fits_near(evidence, plausible):
-                again = _misfit(domain, scales, answers, closer.theta)
+                again = _misfit(evidence, closer.theta)
                 plausible, misfit = (closer.theta, again) if again < misfit else (plausible, misfit)
     except Contradiction as failure:
         space, explained, contradiction = everything(domain.n_preference), [], str(failure)
@@ -251,10 +252,10 @@ def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_inte
     return LearnerEstimate(*known, rivals=rivals, searches=searches)
 
 
-def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accuracy: float) -> Answer:
-    shown, seen = check_lesson(domain, taught.response.lesson).expectation, taught.response.expectation.both
+def _recovered(evidence: Evidence, place: int, taught: Round, accuracy: float) -> Answer:
+    domain, number = evidence.domain, place + 1
     try:
-        answer = _recovered_once(domain, scales, shown.tobytes(), seen.tobytes(), accuracy)
+        answer = _recovered_once(domain, evidence.scales, evidence.shown[place], evidence.seen[place], accuracy)
     except NotConverged as failure:
         raise Contradiction(f"no finite weights explain the answer of round {number}: {failure}") from None
     if answer.residual > max(MOST_MISFIT, 100 * accuracy):
@@ -269,20 +270,20 @@ def _recovered(domain: Domain, scales: Scales, taught: Round, number: int, accur
 
 
 @lru_cache(maxsize=256)
-def _recovered_once(domain: Domain, scales: Scales, shown: bytes, seen: bytes, accuracy: float) -> Answer:
+def _recovered_once(
+    domain: Domain, scales: Scales, shown: tuple[float, ...], seen: tuple[float, ...], accuracy: float
+) -> Answer:
     """Cached, because the answers of earlier rounds come again in every round."""
-    return recover(domain, scales, np.frombuffer(shown), np.frombuffer(seen), accuracy=accuracy)
+    return recover(domain, scales, np.array(shown), np.array(seen), accuracy=accuracy)
 
 
-def _most_plausible(
-    domain: Domain, scales: Scales, answers: Sequence[Answer], space: Matrix, explained: Sequence[Explained]
-) -> tuple[Vector, float]:
-    """The simplest learner of the space that gives the answers, and the largest misfit, relative to the range.
+def _most_plausible(scales: Scales, answers: Sequence[Answer], space: Matrix, explained: Sequence[Explained]) -> Vector:
+    """The simplest learner of the space that gives the answers.
 
-    Every choice narrows the others: first C_r, then C_c, then the allowances. An answer checks the result.
+    Every choice narrows the others: first C_r, then C_c, then the allowances.
     """
-    low, high = space[:, 0].tolist()
-    doubled = max(2 * low, 10 / float(scales.unit[: domain.n_reward].min()))
+    d_r, (low, high) = len(answers[0].shown), space[:, 0].tolist()
+    doubled = max(2 * low, 10 / float(scales.unit[:d_r].min()))
     penalty = max((low + high) / 2 if math.isfinite(high) else doubled, 1e-9 * doubled)
     try:
         is_first, is_second = np.arange(space.shape[1]) == np.array([[0], [1]])
@@ -293,15 +294,13 @@ def _most_plausible(
         # Within rounding of an end of the interval.
         smaller, within, violation = space, list(explained), _violation(space, explained, scales)
     # The least mu_c at which a preference was paid for, and no preference that no answer needs.
-    d_r = domain.n_reward
     paid, done = (np.array(rows) for rows in zip(*((one.least, one.answer.seen[d_r:]) for one in within), strict=True))
     needed = paid > 1e-6 * violation + 1e-9 / scales.unit[d_r:]
     allowance = np.where(needed, done, np.inf).min(axis=0, initial=np.inf)
     allowance = np.clip(allowance, smaller[0, 2:], np.where(np.isfinite(allowance), smaller[1, 2:], np.inf))
     # An allowance that no policy exceeds is no preference.
     delta = np.where(allowance >= scales.high[d_r:], np.inf, np.maximum(allowance, 0.0))
-    plausible = freeze(np.concatenate([[penalty, violation], delta]))
-    return plausible, _misfit(domain, scales, answers, plausible)
+    return freeze(np.concatenate([[penalty, violation], delta]))
 
 
 def _violation(space: Matrix, explained: Sequence[Explained], scales: Scales) -> float:
@@ -310,13 +309,14 @@ def _violation(space: Matrix, explained: Sequence[Explained], scales: Scales) ->
     return max(paid, float(space[0, 1])) or 1 / float(scales.unit.max())
 
 
-def _misfit(domain: Domain, scales: Scales, answers: Sequence[Answer], theta: Vector) -> float:
+def _misfit(evidence: Evidence, theta: Vector) -> float:
     """How far the answers of a learner are from those seen, at most, relative to the range of each feature."""
+    scales = evidence.scales
     try:
-        given = answers_of(domain, _finite(theta, scales), np.array([answer.shown for answer in answers]), 0.0, None)
+        given = answers_of(evidence.domain, _finite(theta, scales), np.array(evidence.shown), 0.0, None)
     except NotConverged:
         return math.inf
-    return float((np.abs(given.expectation - np.array([answer.seen for answer in answers])) / scales.unit).max())
+    return float((np.abs(given.expectation - np.array(evidence.seen)) / scales.unit).max())
 
 
 def _finite(theta: Vector, scales: Scales) -> Vector:

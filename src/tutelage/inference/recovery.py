@@ -128,11 +128,6 @@ class Answer:
     floor: Vector
     blur: float = 0.0
 
-    @property
-    def weights(self) -> Vector:
-        """(d,), (a, -b) of the point found."""
-        return self.lift @ self.point
-
 
 def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accuracy: float) -> Answer:
     """What the answer mu = seen (d,) to the lesson shown (d_r,) determines.
@@ -146,7 +141,7 @@ def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accu
     n_shared, d_c = int(missed.any()), domain.n_preference
     sizes_of = ((n_shared, False), (lift.shape[1] - d_c - n_shared, True), (d_c, False))
     blocks = [Block(np.zeros(n), RECOVERY.largest, np.inf, is_signed, np.arange(n)) for n, is_signed in sizes_of]
-    point, soft = match(domain, lift, seen, blocks, tolerance=accuracy / 10)
+    point, soft = match(domain, lift, seen, blocks, tolerance=accuracy / 10, start=np.zeros(len(unit)))
     if np.abs(point).max() >= RECOVERY.largest:
         raise NotConverged("no finite weights have this expectation", residual=np.inf, n_steps=0)
     residual = float((np.abs(soft.expectation - seen) / scales.unit).max())
@@ -260,17 +255,15 @@ def match(
     blocks: list[Block],
     *,
     tolerance: float,
-    base: Vector | None = None,
-    start: Vector | None = None,
+    start: Vector,
     near: SoftExpansion | None = None,
 ) -> tuple[Vector, SoftExpansion]:
-    """argmin over x of P0 @ V(base + L x) - mu @ L x plus the blocks' terms, and the soft policy there.
+    """argmin over x of P0 @ V(L x) - mu @ L x plus the blocks' terms, and the soft policy there.
 
-    tolerance: of the gradient. base: (d,), fixed weights.
+    tolerance: of the gradient.
     """
-    fixed, first = (np.zeros(n) if given is None else given for n, given in zip(lift.shape, (base, start), strict=True))
-    program = SoftProgram(domain, fixed, lift, lift.T @ seen, blocks)
-    found = program.minimise(first, near, tolerance=tolerance)
+    program = SoftProgram(domain, np.zeros(len(lift)), lift, lift.T @ seen, blocks)
+    found = program.minimise(start, near, tolerance=tolerance)
     return found.answer.x, found.answer.here.source
 
 
