@@ -14,11 +14,11 @@ import pytest
 from tutelage.playground.workers import JobFailed, WorkerPool
 
 
-def run(scenario, *, count=1, time_limit=600.0, **options):
+def run(scenario, *, count=1, time_limit=600.0):
     """The result of a scenario with a new pool."""
 
     async def main():
-        workers = WorkerPool(playground_support.echo_job, count=count, time_limit=time_limit, **options)
+        workers = WorkerPool(playground_support.echo_job, count=count, time_limit=time_limit)
         async with workers.running():
             return await scenario(workers)
 
@@ -163,23 +163,7 @@ def test_cancelling_a_waiting_task_takes_no_process():
         await waiting[2]
         assert await process_of(workers) == waiting[2].result()
 
-    run(scenario, most_waiting=3)
-
-
-def test_a_job_beyond_the_queue_is_refused_at_once():
-    """When the queue is full, the next job is refused at once; when a job is done, there is room again."""
-
-    async def scenario(workers):
-        async with aclosing(workers.events("hang", "")) as hanging:
-            await anext(hanging)
-            waiting = [asyncio.create_task(process_of(workers)) for _ in range(2)]
-            await asyncio.wait(waiting, timeout=0)
-            with pytest.raises(JobFailed, match="2 requests are waiting already"):
-                await process_of(workers)
-        assert len({task.result() for task in (await asyncio.wait(waiting))[0]}) == 1
-        assert await process_of(workers)
-
-    run(scenario, most_waiting=2)
+    run(scenario)
 
 
 def test_urgent_jobs_go_first():

@@ -63,8 +63,6 @@ def brought(text: str, reader: Callable[..., ReadT]) -> ReadT:
         content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise InvalidInput("the file is not in base 64") from error
-    if len(content) > LARGEST_FILE:
-        raise InvalidInput(f"the file has {len(content)} bytes; the playground takes at most {LARGEST_FILE}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "brought.npz"
         path.write_bytes(content)

@@ -36,7 +36,7 @@ from tutelage.playground.workers import Event, JobFailed, RunJob, WorkerPool
 SETTLING = 0.8
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # The responses in the OpenAPI schema, by status code.
-REASONS = {400: "Not JSON", 413: "Too large", 422: "Refused, with the reason", 503: "Too many requests are waiting"}
+REASONS = {400: "Not JSON", 413: "Too large", 422: "Refused, with the reason"}
 REFUSED: dict[int | str, Any] = {
     code: {"model": schema.Refusal, "description": reason} for code, reason in REASONS.items()
 }

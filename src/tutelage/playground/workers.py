@@ -31,6 +31,8 @@ END = "."
 LONGEST_LINE = 2**30
 
 RunJob = Callable[[str, str, Callable[[str, Any], None]], None]
+# A process, and the server's end of its socket pair.
+Worker = tuple[BaseProcess, asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class JobFailed(TutelageError):
@@ -63,11 +65,11 @@ class WorkerPool:
     """A fixed number of processes, and the jobs that wait for one.
 
     run_job: a function of a module; its arguments are a job's name, a JSON text and a function that sends events.
-    time_limit: seconds for one job once it has started. most_waiting: the maximum number of jobs that wait.
+    time_limit: seconds for one job once it has started.
     """
 
-    def __init__(self, run_job: RunJob, *, count: int, time_limit: float, most_waiting: int = 100) -> None:
-        self.run_job, self.count, self.time_limit, self.most_waiting = run_job, count, time_limit, most_waiting
+    def __init__(self, run_job: RunJob, *, count: int, time_limit: float) -> None:
+        self.run_job, self.count, self.time_limit = run_job, count, time_limit
         self._waiting: list[_Job] = []
         self._workers: list[asyncio.Task[None]] = []
         self._arrived, self._is_open = asyncio.Event(), False
@@ -98,8 +100,6 @@ class WorkerPool:
         """
         if not self._is_open:
             raise JobFailed(CLOSED)
-        if len(self._waiting) >= self.most_waiting:
-            raise JobFailed(f"{len(self._waiting)} requests are waiting already; try again in a moment", 503)
         job = _Job(name, request, is_urgent)
         self._waiting.append(job)
         self._arrived.set()
@@ -142,15 +142,15 @@ class WorkerPool:
         self._waiting.remove(job)
         return job
 
-    async def _run(self, worker: "_Worker", job: _Job) -> bool:
+    async def _run(self, worker: Worker, job: _Job) -> bool:
         """Run a job, and pass on its events and how it ended. Whether the process can be kept."""
-        job.process = worker.process
+        job.process, reader, writer = worker
         ended: JobFailed | None = None
         try:
             async with asyncio.timeout(self.time_limit):
-                worker.writer.write(f"{json.dumps([job.name, job.request])}\n".encode())
+                writer.write(f"{json.dumps([job.name, job.request])}\n".encode())
                 while True:
-                    line = await worker.reader.readuntil()
+                    line = await reader.readuntil()
                     name, data = line.decode().rstrip().split(" ", 1)
                     if name == END:
                         sentence, status = json.loads(data)
@@ -168,16 +168,8 @@ class WorkerPool:
         return False
 
 
-class _Worker(NamedTuple):
-    """A process, and the server's end of its socket pair."""
-
-    process: BaseProcess
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-
 @asynccontextmanager
-async def _started(run_job: RunJob) -> AsyncIterator[_Worker]:
+async def _started(run_job: RunJob) -> AsyncIterator[Worker]:
     """A new process that is ready for jobs. At the end of the block it is killed, and its files are deleted."""
     with tempfile.TemporaryDirectory(prefix="tutelage-", ignore_cleanup_errors=True) as folder:
         ours, theirs = socket.socketpair()
@@ -189,7 +181,7 @@ async def _started(run_job: RunJob) -> AsyncIterator[_Worker]:
             with closing(writer):
                 # Its first line says that it is ready: the time of a job is not spent on the start of a process.
                 await reader.readline()
-                yield _Worker(process, reader, writer)
+                yield process, reader, writer
         finally:
             process.kill()
             process.join()
