@@ -5,6 +5,7 @@ exceeds the time limit, when its job fails, or when the client of its job discon
 """
 
 import asyncio
+import itertools
 import json
 import logging
 import multiprocessing
@@ -52,11 +53,13 @@ class Event(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Job:
-    """A job that waits or runs. arrived: its events, then None or why it failed. process: the one that runs it."""
+    """A job that waits or runs. request: None once nobody wants its answer. process: the one that runs it.
+
+    arrived: its events, then None or why it failed.
+    """
 
     name: str
-    request: str
-    is_urgent: bool
+    request: str | None
     arrived: asyncio.Queue[Event | JobFailed | None] = field(default_factory=asyncio.Queue)
     process: BaseProcess | None = None
 
@@ -70,9 +73,10 @@ class WorkerPool:
 
     def __init__(self, run_job: RunJob, *, count: int, time_limit: float) -> None:
         self.run_job, self.count, self.time_limit = run_job, count, time_limit
-        self._waiting: list[_Job] = []
+        # Of each job: whether it is not urgent, and the number of its arrival. The least is the next to run.
+        self._waiting: asyncio.PriorityQueue[tuple[bool, int, _Job]] = asyncio.PriorityQueue()
         self._workers: list[asyncio.Task[None]] = []
-        self._arrived, self._is_open = asyncio.Event(), False
+        self._arrivals, self._is_open = itertools.count(), False
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -90,8 +94,8 @@ class WorkerPool:
         self._is_open = False
         for worker in self._workers:
             worker.cancel()
-        while self._waiting:
-            self._waiting.pop().arrived.put_nowait(JobFailed(CLOSED))
+        while not self._waiting.empty():
+            self._waiting.get_nowait()[-1].arrived.put_nowait(JobFailed(CLOSED))
 
     async def events(self, name: str, request: str, *, is_urgent: bool = True) -> AsyncGenerator[Event, None]:
         """Run a job and yield its events as they arrive; an urgent job overtakes others. Closing this stops the job.
@@ -100,17 +104,15 @@ class WorkerPool:
         """
         if not self._is_open:
             raise JobFailed(CLOSED)
-        job = _Job(name, request, is_urgent)
-        self._waiting.append(job)
-        self._arrived.set()
+        job = _Job(name, request)
+        self._waiting.put_nowait((not is_urgent, next(self._arrivals), job))
         try:
             while isinstance(event := await job.arrived.get(), Event):
                 yield event
             if event is not None:
                 raise event
         finally:
-            if job in self._waiting:
-                self._waiting.remove(job)
+            job.request = None
             if job.process is not None:
                 job.process.kill()
                 job.process.join()
@@ -126,24 +128,17 @@ class WorkerPool:
         while True:
             try:
                 async with _started(self.run_job) as worker:
-                    while await self._run(worker, await self._next()):
+                    while await self._run(worker, (await self._waiting.get())[-1]):
                         pass
             # As of a system that has no memory or no files left at the moment.
             except (OSError, EOFError):
                 logging.getLogger(__name__).exception("a worker process could not be started")
                 await asyncio.sleep(1)
 
-    async def _next(self) -> _Job:
-        """The next job: urgent ones first, each kind in order of arrival."""
-        while not self._waiting:
-            self._arrived.clear()
-            await self._arrived.wait()
-        job = min(self._waiting, key=lambda job: not job.is_urgent)
-        self._waiting.remove(job)
-        return job
-
     async def _run(self, worker: Worker, job: _Job) -> bool:
         """Run a job, and pass on its events and how it ended. Whether the process can be kept."""
+        if job.request is None:
+            return True
         job.process, reader, writer = worker
         ended: JobFailed | None = None
         try:
