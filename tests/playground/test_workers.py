@@ -3,9 +3,7 @@
 import asyncio
 import json
 import sys
-import tempfile
-from contextlib import aclosing, suppress
-from pathlib import Path
+from contextlib import aclosing
 
 import playground_support
 import psutil
@@ -242,23 +240,3 @@ def test_processes_are_spawned_where_the_system_cannot_fork():
         patch.setattr("multiprocessing.get_all_start_methods", lambda: ["spawn"])
         assert run(scenario) == "said"
     assert "playground_support" in sys.modules
-
-
-@pytest.mark.parametrize("ending", ["hang", "kill", "exit", "fail", "echo"])
-def test_a_process_that_ends_in_any_way_leaves_no_file(ending, tmp_path, monkeypatch):
-    """A file that a user brought is in the temporary folder of the process, which the server deletes."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-
-    async def scenario(workers):
-        async with aclosing(workers.events("keep", ending)) as events:
-            path = Path(json.loads((await anext(events)).data))
-            assert path.is_relative_to(tmp_path)
-            if ending != "hang":
-                with suppress(JobFailed):
-                    assert [event async for event in events] == []
-        if ending != "echo":
-            assert await process_of(workers) and not path.exists()
-
-    run(scenario, time_limit=600.0)
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith("tutelage-")]

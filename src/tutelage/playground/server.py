@@ -267,7 +267,7 @@ def _add_refusals(app: FastAPI) -> None:
 
 def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Callable[[str], object]) -> None:
     """Serve until interrupted or terminated. on_start: called with a sentence that has the address, at the start."""
-    # Without this, uvicorn ends the process by the signal itself, and temporary folders are left.
+    # Without this, uvicorn ends the process by the signal itself, and the exit code is not that of this program.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     listening = serving.listen(settings.host, port)
     address = serving.address(settings.host, listening.getsockname()[1])

@@ -1,7 +1,7 @@
 """Worker processes: each runs one job at a time, so that a job can neither block the page nor crash the server.
 
 Jobs and events cross a socket pair as lines of text, never as pickled objects. A process is killed and replaced when it
-exceeds the time limit, when its job fails, or when the client of its job disconnects; its temporary files are deleted.
+exceeds the time limit, when its job fails, or when the client of its job disconnects.
 """
 
 import asyncio
@@ -10,10 +10,8 @@ import json
 import logging
 import multiprocessing
 import os
-import shutil
 import signal
 import socket
-import tempfile
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, closing, suppress
@@ -165,21 +163,20 @@ class WorkerPool:
 
 @asynccontextmanager
 async def _started(run_job: RunJob) -> AsyncIterator[Worker]:
-    """A new process that is ready for jobs. At the end of the block it is killed, and its files are deleted."""
-    with tempfile.TemporaryDirectory(prefix="tutelage-", ignore_cleanup_errors=True) as folder:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = _context(run_job).Process(target=_serve, args=(theirs, run_job, folder), daemon=True)
-            process.start()
-        try:
-            reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST_LINE)
-            with closing(writer):
-                # Its first line says that it is ready: the time of a job is not spent on the start of a process.
-                await reader.readline()
-                yield process, reader, writer
-        finally:
-            process.kill()
-            process.join()
+    """A new process that is ready for jobs, and that is killed at the end of the block."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = _context(run_job).Process(target=_serve, args=(theirs, run_job), daemon=True)
+        process.start()
+    try:
+        reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST_LINE)
+        with closing(writer):
+            # Its first line says that it is ready: the time of a job is not spent on the start of a process.
+            await reader.readline()
+            yield process, reader, writer
+    finally:
+        process.kill()
+        process.join()
 
 
 def _context(run_job: RunJob) -> Any:
@@ -200,8 +197,8 @@ def _context(run_job: RunJob) -> Any:
     return context
 
 
-def _serve(connection: socket.socket, run_job: RunJob, folder: str) -> None:
-    """The main function of a worker process: run one job after the other. folder: for its temporary files."""
+def _serve(connection: socket.socket, run_job: RunJob) -> None:
+    """The main function of a worker process: run one job after the other."""
     from threadpoolctl import threadpool_limits
 
     def send(name: str, data: Any) -> None:
@@ -209,10 +206,7 @@ def _serve(connection: socket.socket, run_job: RunJob, folder: str) -> None:
 
     # A spawned process does not inherit that Ctrl-C is blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The server deletes what a killed process could not.
-    tempfile.tempdir = folder
-    watch = threading.Thread(target=_end_with_server, args=(folder,), daemon=True)
-    watch.start()
+    threading.Thread(target=_end_with_server, daemon=True).start()
     with suppress(OSError), threadpool_limits(1), connection.makefile() as lines:
         send(END, ("ready", 200))
         for line in lines:
@@ -225,12 +219,10 @@ def _serve(connection: socket.socket, run_job: RunJob, folder: str) -> None:
             except Exception:
                 logging.getLogger(__name__).exception("the job %r failed", name)
                 send(END, (FAILED, 500))
-    watch.join()
 
 
-def _end_with_server(folder: str) -> None:
+def _end_with_server() -> None:
     """End this process when the server has ended, even during a job."""
     if (server := multiprocessing.parent_process()) is not None:
         server.join()
-    shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
