@@ -83,8 +83,8 @@ def test_a_killed_server_leaves_no_process_behind():
         assert len(started) > 2 and not psutil.wait_procs(started, timeout=PATIENCE)[1]
 
 
-def test_a_terminated_server_leaves_no_folder_behind(tmp_path, monkeypatch):
-    """SIGTERM, as a service manager sends it, during a computation with a file that a user brought."""
+def test_a_terminated_server_leaves_no_process_and_no_file_behind(tmp_path, monkeypatch):
+    """SIGTERM, as a service manager sends it, during a computation: nothing was written to disk."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     request = teaching("bilevel", learner_fields("soft", "L5"), tl.object_world(30, 0))
     with serving() as (server, address):
@@ -92,7 +92,6 @@ def test_a_terminated_server_leaves_no_folder_behind(tmp_path, monkeypatch):
         client.request("POST", "/api/teach", json.dumps(request), {"Content-Type": "application/json"})
         assert httpx.get(address, timeout=PATIENCE).status_code == 200
         started = psutil.Process(server.pid).children(recursive=True)
-        assert any(tmp_path.iterdir())
         server.terminate()
         _, complaints = server.communicate(timeout=PATIENCE)
         client.close()

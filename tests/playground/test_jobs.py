@@ -3,8 +3,10 @@
 import base64
 import json
 import math
+import tempfile
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from strategies import hand_worlds
 import tutelage as tl
 from tutelage.chains.expectations import state_occupancy
 from tutelage.playground import jobs
+from tutelage.playground.grounds import Content
 
 PUBLISHED = tl.object_world(10, 0)
 TEACHERS = ("agnostic", "conservative", "aware_cmdp", "bilevel", "volume_search", "line_search")
@@ -337,3 +340,22 @@ def test_the_statistics_about_a_person_are_those_of_infer_learner():
     estimate = tl.infer_learner(every, [tl.Round(lesson, answer)], n_trajectories=1)
     known = {"there": "avoids", "not there": "accepts", "open": "unknown"}
     assert found == {"verdicts": [known[one] for one in estimate.preferences], "text": str(estimate)}
+
+
+def test_a_file_that_a_user_brings_or_takes_is_never_written_to_disk(monkeypatch):
+    """A worker may be killed at any time, so it has no files: a domain and a transcript stay in memory."""
+
+    def refuse(*given, **named):
+        raise AssertionError("a file was written")
+
+    world, learner = world_fields(SMALL), learner_fields("hard", "L2", 0.5)
+    ((_, kept),) = performed("transcript", request("aware_cmdp", "hard"))
+    for place, name in ((Path, "open"), (Path, "write_bytes"), (tempfile, "mkdtemp"), (tempfile, "mkstemp")):
+        monkeypatch.setattr(place, name, refuse)
+    tl.save(SMALL.domain("L2"), content := Content())
+    ((_, about),) = performed("open", {"file": base64.b64encode(content.getvalue()).decode()})
+    assert about["n_states"] == 17
+    scene = {"world": world, "learner": learner}
+    assert performed("transcript", request("aware_cmdp", "hard")) == [("file", kept)]
+    ((_, read),) = performed("read", {"file": kept["base64"], "scene": scene})
+    assert len(read["rounds"]) == 1

@@ -5,7 +5,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -90,9 +90,8 @@ def complain_of_file(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError) or not isinstance(error.filename, str | Path):
         complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         return
-    path, there = Path(error.filename), list[str]()
-    with suppress(OSError):
-        there = [entry.name for entry in path.parent.iterdir()]
+    path = Path(error.filename)
+    there = [entry.name for entry in path.parent.glob("*")]
     near = [str(path.with_name(name)) for name in get_close_matches(path.name, there)]
     advice = f"did you mean {' or '.join(near)}?" if near else "check the name and the folder"
     complain(f"{path}: there is no such file; {advice}")

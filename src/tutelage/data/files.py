@@ -3,7 +3,8 @@
 `.npz` files have a format and a version, and contain no pickled objects; `recordings` describes the lines of `.jsonl`
 and `.csv` files. Files are written completely or not at all. A file that is cut short, damaged, pickled or of another
 format is refused by name. Only regular files are read, and only the arrays that are needed. A file that is larger than
-`max_bytes`, or whose arrays or Python objects are, is refused before any array is read or object made.
+`max_bytes`, or whose arrays or Python objects are, is refused before any array is read or object made. A path may also
+be an `io.BytesIO` that has `__fspath__`: then the file is in memory.
 """
 
 import io
@@ -211,6 +212,9 @@ def write_whole(path: AnyPath, content: bytes | memoryview) -> None:
     """Write a file completely or not at all: under another name in the same folder, then renamed to `path`."""
     target = Path(path)
     unfinished = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    if isinstance(path, io.BytesIO):
+        path.write(content)
+        return
     try:
         with unfinished.open("xb") as file:
             file.write(content)
@@ -228,6 +232,8 @@ def write_whole(path: AnyPath, content: bytes | memoryview) -> None:
 
 def open_regular(path: AnyPath, max_bytes: int = LARGEST_BYTES) -> BinaryIO:
     """The file, open for reading; a device, a pipe, a folder or a file of more than `max_bytes` is refused."""
+    if isinstance(path, io.BytesIO):
+        return io.BytesIO(path.getvalue())
     # Without O_NONBLOCK, opening a pipe waits for a writer.
     opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     status = os.fstat(opened)

@@ -4,8 +4,7 @@ A file is checked by the same functions as any file that the library reads. It i
 """
 
 import base64
-import binascii
-import tempfile
+import io
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
@@ -18,7 +17,7 @@ from tutelage.arrays import Matrix, Vector
 from tutelage.data.files import load, open_regular
 from tutelage.environments.roads import places, ways
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import InvalidInput, InvalidModel
+from tutelage.outcomes import InvalidInput
 
 # Of a file that a user brings: its bytes, those of its arrays, and the size of its domain.
 LARGEST_FILE = 2 * 1024 * 1024
@@ -57,21 +56,23 @@ def opened_file(path: Path) -> bytes:
     return content
 
 
+class Content(io.BytesIO):
+    """A file in memory, in place of a path: nothing that a user brings is written to disk."""
+
+    def __str__(self) -> str:
+        return "the file"
+
+    def __fspath__(self) -> str:
+        return "the file.npz"
+
+
 def brought(text: str, reader: Callable[..., ReadT]) -> ReadT:
-    """What a reader of files returns for a file, given in base 64. Its errors say `the file` instead of a path."""
+    """What a reader of files returns for a file, given in base 64."""
     try:
-        content = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
+        content = Content(base64.b64decode(text, validate=True))
+    except ValueError as error:
         raise InvalidInput("the file is not in base 64") from error
-    if len(content) > LARGEST_FILE:
-        raise InvalidInput(f"the file has {len(content)} bytes; the playground takes at most {LARGEST_FILE}")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "brought.npz"
-        path.write_bytes(content)
-        try:
-            return reader(path, max_bytes=LARGEST_ARRAYS)
-        except InvalidModel as error:
-            raise InvalidModel(str(error).replace(str(path), "the file")) from error
+    return reader(content, max_bytes=LARGEST_ARRAYS)
 
 
 def described(domain: Domain) -> dict[str, Any]:

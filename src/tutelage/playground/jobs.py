@@ -6,12 +6,10 @@ job `bound` of the same request continues this one, and carries the data of `end
 
 import base64
 import math
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -32,7 +30,7 @@ from tutelage.learners.sampled import CallbackLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
 from tutelage.playground import schema, snippets
-from tutelage.playground.grounds import brought, brought_domain, clipped, described, shadows
+from tutelage.playground.grounds import Content, brought, brought_domain, clipped, described, shadows
 from tutelage.registry import TEACHERS, make_teacher
 from tutelage.roles import Learner, Lesson, Response, Round, Teacher
 from tutelage.teachers.adaptive import VolumeSearchTeacher, cuts
@@ -102,10 +100,8 @@ def _transcript(asked: AnyTeaching, send: Send) -> None:
     """The rounds as the bytes of a file that `load_transcript` reads."""
     scene = _Scene(asked)
     transcript = teach(scene.teacher(asked.teacher), scene.learner, max_rounds=asked.max_rounds)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "transcript.npz"
-        save_transcript(transcript, path)
-        send("file", {"base64": base64.b64encode(path.read_bytes()).decode()})
+    save_transcript(transcript, content := Content())
+    send("file", {"base64": base64.b64encode(content.getvalue()).decode()})
 
 
 def _answer(asked: schema.Demonstrating, send: Send) -> None:

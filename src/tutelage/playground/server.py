@@ -28,18 +28,15 @@ from starlette.exceptions import HTTPException
 
 import tutelage
 from tutelage.environments.object_world import object_world
-from tutelage.outcomes import InvalidInput
+from tutelage.outcomes import TutelageError
 from tutelage.playground import jobs, schema, serving
-from tutelage.playground.workers import Crashed, Event, JobRefused, RunJob, TooBusy, TooSlow, WorkerPool
+from tutelage.playground.workers import Event, JobFailed, RunJob, WorkerPool
 
 # The first seconds of a search for a bound are spent waiting: a client that moves a slider has gone by then.
 SETTLING = 0.8
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-# The status code of each error; its message is the sentence.
-REFUSALS: dict[type[Exception], int] = {InvalidInput: 422, JobRefused: 422, TooSlow: 422, TooBusy: 503, Crashed: 500}
-
 # The responses in the OpenAPI schema, by status code.
-REASONS = {400: "Not JSON", 413: "Too large", 422: "Refused, with the reason", 503: "Too many requests are waiting"}
+REASONS = {400: "Not JSON", 413: "Too large", 422: "Refused, with the reason"}
 REFUSED: dict[int | str, Any] = {
     code: {"model": schema.Refusal, "description": reason} for code, reason in REASONS.items()
 }
@@ -179,27 +176,24 @@ OPERATIONS: tuple[tuple[str, str, type[schema.Asked], str, str], ...] = (
 
 
 def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
-    async def reply(job: str, kind: str, asked: schema.Asked, request: Request) -> Response:
-        if kind == "events":
-            events = teaching_events(workers, asked)
-            # Before the first event, a refusal can still have its own status code.
-            first = await _unless_closed(request, anext(events))
-            return StreamingResponse(_stream(first, events), media_type="text/event-stream")
-        answer = await _unless_closed(request, workers.answer(job, asked.model_dump_json()))
-        if kind == "data":
-            return Response(answer, media_type="application/json")
-        return Response(base64.b64decode(json.loads(answer)["base64"]), media_type="application/octet-stream")
-
     def add(path: str, job: str, form: type[schema.Asked], kind: str, about: str) -> None:
         async def operation(asked: Any, request: Request) -> Any:
-            return await reply(job, kind, asked, request)
+            if kind == "events":
+                events = teaching_events(workers, asked)
+                # Before the first event, a refusal can still have its own status code.
+                first = await _unless_closed(request, anext(events))
+                return StreamingResponse(_stream(first, events), media_type="text/event-stream")
+            answer = await _unless_closed(request, workers.answer(job, asked.model_dump_json()))
+            if kind == "data":
+                return Response(answer, media_type="application/json")
+            return Response(base64.b64decode(json.loads(answer)["base64"]), media_type="application/octet-stream")
 
         operation.__annotations__["asked"] = form
         responses = REFUSED | ({} if kind == "data" else {200: CONTENT[kind]})
         app.post(f"/api/{path}", name=path, description=about, responses=responses)(operation)
 
-    for operation in OPERATIONS:
-        add(*operation)
+    for described in OPERATIONS:
+        add(*described)
 
 
 async def teaching_events(workers: WorkerPool, asked: schema.Asked) -> AsyncGenerator[Event, None]:
@@ -221,7 +215,7 @@ async def teaching_events(workers: WorkerPool, asked: schema.Asked) -> AsyncGene
         async with aclosing(workers.events("bound", asked.model_dump_json(), is_urgent=False)) as events:
             async for event in events:
                 yield event
-    except (TooSlow, TooBusy, Crashed) as error:
+    except JobFailed as error:
         yield Event("unbounded", json.dumps({"detail": str(error)}))
         yield Event("end", later)
 
@@ -252,48 +246,44 @@ async def _stream(first: Event, events: AsyncGenerator[Event, None]) -> AsyncIte
             yield form.format(*first)
             async for event in events:
                 yield form.format(*event)
-    except tuple(REFUSALS) as error:
+    except JobFailed as error:
         yield form.format("refused", json.dumps({"detail": str(error)}))
 
 
 def _add_refusals(app: FastAPI) -> None:
     """Every refusal is a status code and a sentence. The sentence does not repeat the request."""
 
+    @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         if first["type"] == "json_invalid":
             return serving.refusal(400, f"the request is not JSON, from character {first['loc'][-1]} on")
         return serving.refusal(422, schema.sentence(error.errors()))
 
-    async def refused(request: Request, error: Exception) -> JSONResponse:
-        return serving.refusal(next(code for kind, code in REFUSALS.items() if isinstance(error, kind)), str(error))
-
-    app.add_exception_handler(RequestValidationError, malformed)  # type: ignore[arg-type]
-    for kind in REFUSALS:
-        app.add_exception_handler(kind, refused)
+    @app.exception_handler(TutelageError)
+    async def refused(request: Request, error: TutelageError) -> JSONResponse:
+        return serving.refusal(error.status if isinstance(error, JobFailed) else 422, str(error))
 
 
 def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Callable[[str], object]) -> None:
     """Serve until interrupted or terminated. on_start: called with a sentence that has the address, at the start."""
-    # Without this, uvicorn ends the process by the signal itself, and temporary folders are left.
+    # Without this, uvicorn ends the process by the signal itself, and the exit code is not that of this program.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     listening = serving.listen(settings.host, port)
     address = serving.address(settings.host, listening.getsockname()[1])
+    others = "" if serving.is_loopback(settings.host) else ", open to every machine that can reach this one"
+    # Whoever connects from now on is answered once the server runs.
+    on_start(f"The playground is at {address}{others} (Ctrl-C ends it)")
+    if is_opened:
+        # In a thread: a text browser blocks until it is closed.
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     app = make_app(settings)
 
-    class Announcing(uvicorn.Server):
-        """Announces its start, and kills running jobs when it ends."""
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            others = "" if serving.is_loopback(settings.host) else ", open to every machine that can reach this one"
-            on_start(f"The playground is at {address}{others} (Ctrl-C ends it)")
-            if is_opened:
-                # In a thread: a text browser blocks until it is closed.
-                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    class Stopping(uvicorn.Server):
+        """Kills running jobs when it ends."""
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.state.workers.stop()
             await super().shutdown(sockets)
 
-    Announcing(serving.configured(app, settings.client_seconds)).run(sockets=[listening])
+    Stopping(serving.configured(app, settings.client_seconds)).run(sockets=[listening])

@@ -68,7 +68,7 @@ def refusal(status: int, sentence: str) -> JSONResponse:
 
 
 class Bounded:
-    """Middleware: refuses other hosts and bodies that are too large, and adds the headers to every response."""
+    """Middleware: refuses other hosts and bodies that are too large."""
 
     def __init__(self, app: ASGIApp, host: str) -> None:
         self.app, self.host = app, host
@@ -78,14 +78,8 @@ class Bounded:
             await self.app(scope, receive, send)
             return
 
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                added = ((name.lower().encode(), value.encode()) for name, value in HEADERS.items())
-                message["headers"] = [*message["headers"], *added]
-            await send(message)
-
         if not is_known(dict(scope["headers"]).get(b"host", b"").decode("latin-1"), self.host):
-            await refusal(400, "this server does not answer to that host name")(scope, receive, with_headers)
+            await refusal(400, "this server does not answer to that host name")(scope, receive, send)
             return
         most, size = LARGEST_UPLOAD if scope["path"].startswith("/api/domain") else LARGEST_BODY, 0
 
@@ -97,16 +91,17 @@ class Bounded:
                 raise HTTPException(413, f"the request is too large; the limit is {most // 1024} KiB")
             return message
 
-        await self.app(scope, counted, with_headers)
+        await self.app(scope, counted, send)
 
 
 def configured(app: ASGIApp, client_seconds: int, log_level: str = "warning") -> uvicorn.Config:
-    """The settings of uvicorn. Responses that have begun get two seconds to finish when the server ends.
+    """The settings of uvicorn, which adds the headers. At the end, responses that have begun get two seconds.
 
     client_seconds: a client that neither sends a whole request nor reads its answer for this long is disconnected.
     """
     limits: dict[str, Any] = {"timeout_keep_alive": client_seconds, "timeout_graceful_shutdown": 2}
-    return uvicorn.Config(app, log_level=log_level, http=Connection, ws="none", **limits)
+    headers = list(HEADERS.items())
+    return uvicorn.Config(app, log_level=log_level, http=Connection, ws="none", headers=headers, **limits)
 
 
 class Connection(H11Protocol):
