@@ -233,5 +233,6 @@ class BilevelTeacher(OneLessonTeacher):
         uniform = expectation(domain, uniform_policy(domain.mdp)).reward
         starts = [*(lesson.expectation for lesson in lessons), uniform]
         dual = Dual(domain, learner.mismatch.on(domain), learner.preference.on(domain))
-        shown = np.array([*starts, *extremes])
-        return LessonSearch(dual, self.true_weights / self.reward_unit, shown, self.effort).climb(starts, extremes)
+        problem = self._problem
+        search = LessonSearch(problem.reduction, problem.block, problem.true_weights, self.effort, dual=dual)
+        return search.climb(starts, extremes)
