@@ -38,7 +38,7 @@ from tutelage.roles import Advice, CertifiedResponse, Lesson, Opening, Round
 from tutelage.teachers.adaptive import close, mean_rewards
 from tutelage.teachers.base import BaseTeacher, optimal_lesson
 from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
-from tutelage.teachers.robust_bounding import RobustBound, robust_bound
+from tutelage.teachers.robust_bounding import robust_bound
 
 # The search for a fit of samples, or of mu_r alone, in each round and before the rounds end.
 OF_SAMPLES = Effort(n_steps=2_000, n_more=1_500)
@@ -199,11 +199,12 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         """Certified: no lesson gets more reward from any soft learner that gives the answers seen."""
         if not self._is_exact or estimate.contradiction or estimate.violation_penalty.low == 0 or self.max_cells == 0:
             return self.ceiling
-        most = self.scales.high[self.domain.n_reward :]
-        bounds = RobustBound.of(self.domain, estimate.space, estimate.explained, most)
         return robust_bound(
-            bounds,
+            self.domain,
             self.true_weights,
+            estimate.space,
+            estimate.explained,
+            most=self.scales.high[self.domain.n_reward :],
             achieved=earned,
             ceiling=self.ceiling,
             max_cells=self.max_cells,
