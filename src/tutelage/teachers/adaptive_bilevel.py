@@ -136,12 +136,13 @@ class AdaptiveBilevelTeacher(BaseTeacher):
                 is_open = self._is_open(rounds, estimate) if reason else False
                 telling = self._telling(rounds, float(rewards.max()), is_open=is_open)
         except TutelageError as failure:
-            return close(rounds, rewards, f"no lesson could be planned: {failure}", self.ceiling, unit)
+            return close(rounds, rewards, Advice(None, f"no lesson could be planned: {failure}", self.ceiling), unit)
         doubt = f"; {estimate.contradiction}: nothing is certified" if estimate.contradiction else ""
         if telling is not None:
             return Advice(telling, f"the best policy for other weights, which tells more{doubt}", self.ceiling)
         if reason:
-            return close(rounds, rewards, reason + doubt, self.bound(estimate, float(rewards.max())), unit)
+            ended = Advice(None, reason + doubt, self.bound(estimate, float(rewards.max())))
+            return close(rounds, rewards, ended, unit)
         # The learner planned for gives the answers seen, so no bound is below what the plan promises.
         promised = f"the best lesson for the learner inferred, {plan.predicted:.4g} predicted{doubt}"
         return Advice(plan.lesson, promised, self.ceiling)
