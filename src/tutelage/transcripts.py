@@ -6,7 +6,7 @@ replay them, or to check the teacher. It is written completely or not at all.
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
@@ -122,16 +122,6 @@ class Transcript(Readable):
         from tutelage.teachers.fixed import preference_costs
 
         return preference_costs(self.learner, self.true_weights, self.final.response.expectation.preference)
-
-    def costs_as_data(self) -> dict[str, Any] | None:
-        """The costs for JSON."""
-        costs = self.costs
-        if costs is None:
-            return None
-        data = asdict(costs)
-        for part in (data, *data["preferences"]):
-            part |= {key: arrays.finite_or_none(value) for key, value in part.items() if isinstance(value, float)}
-        return data
 
     def explain(self) -> str:
         """Why the learner earns what it earns, in units of the true reward, and then in the learner's own.

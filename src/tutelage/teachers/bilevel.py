@@ -190,11 +190,8 @@ class BilevelTeacher(OneLessonTeacher):
     def _printed(self) -> LocalOptimum:
         """Appendix G as printed."""
         d_r, response = self.domain.n_reward, self.learner.respond(optimal_lesson(self.domain, self.true_weights))
-        agnostic = response.feature_weights
-        first = np.zeros(d_r) if agnostic is None else agnostic[:d_r]
-        found = printed_bilevel(self.learner, self.true_weights, first)
-        weights = found.multipliers.lower - found.multipliers.upper
-        return LocalOptimum(weights, found.expectation.reward, found.reward, found.policy, found.gap, found.ended)
+        inferred = response.feature_weights
+        return printed_bilevel(self.learner, self.true_weights, np.zeros(d_r) if inferred is None else inferred[:d_r])
 
     def _starts(self, shown: list[Lesson]) -> list[Vector]:
         """Zero, the weights that the learner infers from the lessons of the other teachers, and w*."""

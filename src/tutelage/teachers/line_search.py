@@ -142,7 +142,8 @@ class LineSearchTeacher(CutTeacher):
         for name in ("stop_tolerance", "patience", "push_tolerance", "match_tolerance"):
             if not getattr(self, name) > 0:
                 raise InvalidModel(f"{name} must be positive, got {getattr(self, name)}")
-        sides = feature_scales(self.domain).unit[: self.domain.n_reward]
+        scales = feature_scales(self.domain)
+        sides = np.where(scales.is_constant, 0.0, scales.unit)[: self.domain.n_reward]
         object.__setattr__(self, "diameter", float(np.linalg.norm(sides)))
 
     def push(self, start: Vector) -> Push:
