@@ -187,11 +187,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         if not self._is_exact or estimate.contradiction or estimate.violation_penalty.low == 0 or self.max_cells == 0:
             return self.ceiling
         return robust_bound(
-            self.domain,
+            estimate,
             self.true_weights,
-            estimate.space,
-            estimate.explained,
-            most=self.scales.high[self.domain.n_reward :],
             achieved=earned,
             ceiling=self.ceiling,
             max_cells=self.max_cells,

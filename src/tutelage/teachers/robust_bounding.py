@@ -19,17 +19,15 @@ exceeds, whatever the parameters are.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.inference.version_space import Explained
+from tutelage.inference.learner_estimate import LearnerEstimate
 from tutelage.learners.dual import Reduction, Settled
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.model.mdp import Domain
 from tutelage.teachers.bounding import CELL_ACCURACY, MOST_DIMENSIONS, Cell, branch_and_bound, least_over_steps
 
 
@@ -98,29 +96,28 @@ def _times(price: Vector | float, room: Matrix) -> Matrix:
 
 
 def robust_bound(
-    domain: Domain,
+    estimate: LearnerEstimate,
     weights: Vector,
-    space: Matrix,
-    explained: Sequence[Explained],
     *,
-    most: Vector,
     achieved: float,
     ceiling: float,
     max_cells: int,
     tolerance: float,
 ) -> float:
-    """What no lesson gets from any learner of a version space (2, 2 + d_c); from what was achieved to the ceiling.
+    """What no lesson gets from any learner of a version space; at most the ceiling, at least what was achieved.
 
-    explained: the answers seen. most: (d_c,), the largest mu_c of any policy, which stands for an infinite delta. Cells
-    are split until every bound is within `tolerance` of `achieved`, or up to `max_cells`.
+    Cells are split until every bound is within `tolerance` of `achieved`, or up to `max_cells`.
     """
-    radius, (least, highest), delta = float(space[1, 0]), space[:, 1], np.minimum(space[:, 2:], np.maximum(most, 0.0))
+    domain, space = estimate.domain, estimate.space
+    # The largest mu_c of any policy stands for an infinite delta.
+    delta = np.minimum(space[:, 2:], np.maximum(estimate.scales.high[domain.n_reward :], 0.0))
+    radius, (least, highest) = float(space[1, 0]), space[:, 1]
     if not (math.isfinite(radius) and weights.any() and len(weights) <= MOST_DIMENSIONS):
         return ceiling
     ends = delta if np.ptp(delta, axis=0).max(initial=0.0) > 0 else delta[:1]
     reductions = tuple(Reduction(Preference(penalty=least, allowance=end).on(domain)) for end in ends)
     seen = []
-    for one in explained:
+    for one in estimate.explained:
         # It pays b @ (mu_c - delta), for some b within the ends known. The error of the answer's weights enters the
         # entropy in second order only.
         done, room = one.answer.seen[: domain.n_reward], one.answer.seen[domain.n_reward :] - delta
