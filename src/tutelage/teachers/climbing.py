@@ -21,7 +21,6 @@ ascent within the hull ends, the best policy for the gradient is one more point,
 """
 
 import math
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -35,7 +34,7 @@ from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import no_limits
 from tutelage.convex.blocks import Block, free_directions, inverse
 from tutelage.convex.models import model_minimum
-from tutelage.convex.newton import LocalMaximum, Slope, ascend
+from tutelage.convex.newton import Slope, ascend
 from tutelage.learners.dual import Dual, Reduction, Settled
 from tutelage.learners.penalties import Tangents
 from tutelage.outcomes import Ended, EndlessValue, NotConverged, OutOfTime, TutelageError
@@ -107,6 +106,8 @@ class ReducedProblem:
                 break
             except (NotConverged, EndlessValue):
                 continue
+            if opening.value == -math.inf:
+                continue
             # Where some policy goes on for ever, what is finite at one point is no start at another.
             near = opening.source if math.isfinite(self.reduction.domain.mdp.horizon) else None
             if i < len(starts):
@@ -115,44 +116,49 @@ class ReducedProblem:
             else:
                 promising = [*promising, (inside[i], opening)]
                 promising = sorted(promising, key=lambda pair: -pair[1].value)[: self.effort.n_promising]
-        with outcomes.spending(budget):
-            return distinct([*optima, *(self.top(*pair) for pair in promising)])
+        for start, opening in promising:
+            with outcomes.spending(budget):
+                optima.append(self.top(start, opening))
+        return distinct(optima)
 
     def contain(self, point: Vector) -> Vector:
         """The point, moved into the set."""
         return self.block.contain(point)
 
     def slope(self, point: Vector, near: Any) -> Slope[Any]:
-        """R and its gradient at a point (d_r,) of the set. near: the source of a nearby point."""
-        here = self.reduction.settle(point, near=near)
+        """R and its gradient at a point (d_r,) of the set; -inf where the learner can be computed only at `near`.
+
+        near: the source of a nearby point.
+        """
+        try:
+            here = self.reduction.settle(point, near=near)
+        except TutelageError as failure:
+            return nowhere(failure, point, near)
         return Slope(float(self.true_weights @ here.expectation.reward), here.jacobian @ self.true_weights, here)
 
     def top(self, start: Vector, opening: Slope[Any]) -> LocalOptimum:
         """The local maximum from a start, or the best point within the budget."""
-        top = ascended(self.slope, self.block, start, opening)
+        top = ascend(self.slope, start=start, opening=opening, **region(self.block, opening))
         here: Settled = top.answer.here.source
         reached, policy = here.expectation.reward, here.soft.solved.policy
         return LocalOptimum(top.answer.x, reached, top.value, policy, top.bound - top.value, top.ended)
 
 
-def ascended(
-    slope: Callable[[Vector, Any], Slope[Any]], block: Block, start: Vector, opening: Slope[Any]
-) -> LocalMaximum[Any]:
-    """The local maximum over a block's set from a start. R counts as -inf where the learner cannot be computed."""
+def nowhere(failure: TutelageError, point: Vector, near: Any) -> Slope[Any]:
+    """R where the learner cannot be computed; the error at the time limit, or at the first point."""
+    if near is None or isinstance(failure, OutOfTime):
+        raise failure
+    return Slope(-math.inf, np.zeros(len(point)), near)
 
-    def evaluate(point: Vector, near: Any) -> Slope[Any]:
-        try:
-            return slope(point, near)
-        except OutOfTime:
-            raise
-        except TutelageError:
-            return Slope(-math.inf, np.zeros(len(point)), near)
+
+def region(block: Block, opening: Slope[Any]) -> dict[str, Any]:
+    """What an ascent over a block's set must know of it, and its tolerance."""
 
     def model_step(gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
         return model_minimum(gradient, hessian, [block], x) - x
 
-    radius, tolerance = float(np.max(block.radius)), NO_GAIN * (1 + abs(opening.value))
-    return ascend(evaluate, model_step, start, radius=radius, tolerance=tolerance, opening=opening)
+    tolerance = NO_GAIN * (1 + abs(opening.value))
+    return {"model_step": model_step, "radius": float(np.max(block.radius)), "tolerance": tolerance}
 
 
 def sign_patterns(n: int, rng: np.random.Generator, most: int) -> list[Vector]:
@@ -196,7 +202,10 @@ class LessonSearch(ReducedProblem):
         """R and its gradient at a lesson (d_r,)."""
         d_r = len(point)
         guess = (np.zeros(d_r), None, None) if near is None else near[:3]
-        found, tangents = self.dual.optimise(point, *guess)
+        try:
+            found, tangents = self.dual.optimise(point, *guess)
+        except TutelageError as failure:
+            return nowhere(failure, point, near)
         here, program = found.answer.here, self.dual.program(point, tangents)
         free, hessian = free_directions(program.blocks, found.answer.x, here.gradient)
         moved = free[:d_r] @ inverse(free.T @ (here.hessian + hessian) @ free) @ free.T
@@ -224,12 +233,12 @@ class LessonSearch(ReducedProblem):
             shares, edges = np.append(shares, 0.0), np.vstack([edges, best - start])
             hull = Block(np.zeros(len(edges)), 1.0, 1, False, np.arange(len(edges)))
 
-            def slope(point: Vector, near: LessonAnswer, edges: Matrix = edges) -> Slope[LessonAnswer]:
+            def slope(point: Vector, near: LessonAnswer | None, edges: Matrix = edges) -> Slope[LessonAnswer]:
                 there = self.slope(start + point @ edges, near)
                 return replace(there, gradient=edges @ there.gradient)
 
             opening = replace(here, gradient=edges @ answer.gradient)
-            top = ascended(slope, hull, shares, opening)
+            top = ascend(slope, start=shares, opening=opening, **region(hull, opening))
             shares, here, ended = top.answer.x, top.answer.here, top.ended
         with outcomes.unlimited():
             policy = nearest_policy(domain, lesson, no_limits(domain)).policy

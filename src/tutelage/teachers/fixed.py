@@ -35,7 +35,6 @@ from tutelage.outcomes import InfeasibleConstraints, OnProgress, watched
 from tutelage.roles import Lesson, Opening
 from tutelage.teachers.base import (
     ONE_FEATURE,
-    BaseTeacher,
     KnownLearner,
     OneLessonTeacher,
     Plan,
@@ -51,8 +50,6 @@ COST_ROUNDING = 1e-7
 
 class AgnosticTeacher(OneLessonTeacher):
     """Shows an optimal policy, ties split evenly, and ignores the learner's preferences."""
-
-    open = BaseTeacher.open
 
 
 @dataclass(frozen=True, eq=False)
