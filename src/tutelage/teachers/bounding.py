@@ -10,9 +10,10 @@ moved by t w, thus bound R over a *cell*. L may be any mixture of tangents, and 
 known. No value has to be exact. Any multipliers and any policy of the learner bound phi, from above and from below, and
 their errors are divided by t: a corner takes a thirtieth of the time of an exact solution (`Reduction.above`).
 
-The longer the step t, the less the width of the cell matters, and the more the curvature of phi along w. Steps are
-powers of two of the cell's width, as long as another one bounds the cell better, so that cells share points. The bound
-is loose by what falls with the width of the cell (`branch_and_bound` splits cells), and exact where phi is linear.
+With the Hessian H of phi at the centre c and Q the largest (a - c) @ H @ (a - c) over the corners, the right side is
+R(c) + (Q / t + t w @ H @ w) / 2 and a term for the slope of R. So t = sqrt(Q / w @ H @ w) is best, and the bound is
+loose by sqrt(Q w @ H @ w), which falls with the width of the cell. `branch_and_bound` splits cells. The bound is exact
+where phi is linear.
 
 R never decreases along w, so only the border points where w leads out of the set are searched: for a box, the *forward
 faces*, which are boxes of one dimension less. Cells inside a ball and cells outside it are skipped.
@@ -25,6 +26,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,6 +42,10 @@ from tutelage.teachers.climbing import ReducedProblem
 CELL_ACCURACY = 1e-9
 # How much rough solutions may loosen a bound, as a share of the gap at which the search ends.
 ROUGH_SHARE = 0.1
+# Another step t is tried where the bound is this many times looser than the second-order model predicts.
+TRUSTED = 1.5
+# The largest ratio, either way, of t |w| to the width of a cell.
+FURTHEST = 100.0
 # A bound mixes at most this many tangents, those that bound the cell best.
 N_MIXED = 64
 # Cells of more dimensions have too many corners, 2^(d - 1) each.
@@ -212,29 +218,25 @@ class _LineBounds:
         if cell.width == 0:
             return known, reward, reward
         self.tangents = np.vstack([self.tangents, np.append(slope, here.bound - slope @ cell.centre)])
-        corners = np.array(list(cell.corners()))
+        model, corners = _Model.of(cell, here, weights), np.array(list(cell.corners()))
         lower = self.tangents[:, :-1] @ corners.T + self.tangents[:, -1:]
 
         def above(t: float) -> Matrix:
             ahead = np.array([self._above(corner + t * weights, here, accuracy * t) for corner in corners])
             return np.asarray(ahead - lower + CELL_ACCURACY * (1 + float(np.abs(ahead).max())))
 
-        bound, best, excess = least_over_steps(self._longest(cell), enough, above)
+        bound, best, excess = least_over_steps(model.step, max(enough, reward + TRUSTED * model.loss), above)
         return known, bound if bound <= enough else _mixed(excess) / best, reward
 
     def _settle(self, cell: Cell, accuracy: float) -> Settled:
         """The learner at the centre, from the multipliers of the cell that this is a half of."""
         near, gap = self.last, 0.0
         if cell.near is not None and self.last is not None:
-            gap = accuracy * self._longest(cell)
+            gap = accuracy * _Model.of(cell, cell.near, self.problem.true_weights).step
             near = replace(cell.near, soft=self.last.soft)
         self.last = self.problem.reduction.settle(cell.centre, near=near, gap=gap)
         self.first = self.first or self.last
         return self.last
-
-    def _longest(self, cell: Cell) -> float:
-        """The step along w that is as long as the cell is wide."""
-        return cell.width / float(np.abs(self.problem.true_weights).max())
 
     def _above(self, point: Vector, near: Settled, accuracy: float) -> float:
         """An upper bound on phi, which neighbouring cells share."""
@@ -257,3 +259,24 @@ def _mixed(above: Matrix) -> float:
     limits = LinearConstraints(np.where(top, -np.inf, 0.0), 1 - top[None], np.ones(1), rows, np.zeros(n_corners))
     shares = np.maximum(minimise_linear(top, limits).answer.x[:n], 0.0)
     return float((shares / shares.sum() @ tried).max())
+
+
+class _Model(NamedTuple):
+    """What the second-order model of phi at a learner predicts for a cell: the best step t, and how loose the bound is.
+
+    The step is one of the powers of sqrt 2, so that cells share points.
+    """
+
+    step: float
+    loss: float
+
+    @classmethod
+    def of(cls, cell: Cell, here: Settled, weights: Vector) -> "_Model":
+        away = np.array(list(cell.corners())) - cell.centre
+        spread = float(np.einsum("ki,ij,kj->k", away, here.jacobian, away).max())
+        along = float(weights @ here.jacobian @ weights)
+        longest = cell.width / float(np.abs(weights).max())
+        best = math.sqrt(spread / along) if spread > 0 and along > 0 else longest
+        step = 2.0 ** (round(2 * math.log2(np.clip(best, longest / FURTHEST, FURTHEST * longest))) / 2)
+        loss = 0.5 * (spread / step + step * along) + float(np.abs(away @ here.jacobian @ weights).max())
+        return cls(step, loss)
