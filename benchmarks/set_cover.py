@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import tutelage as tl
 from tutelage.convex.programs import LinearConstraints, minimise_linear
 from tutelage.experiments.arena import moves_on
-from tutelage.teachers.set_cover import greedy_cover, half_spaces, irredundant
+from tutelage.teachers.candidates import greedy_cover, half_spaces, irredundant
 
 SIZE, N_FEATURES, DISCOUNT, SEED, N_WORLDS = 9, 8, 0.95, 231234, 20
 SWEEP, BEST, SAME = 1e-6, 1e-4, 1e-5

@@ -136,6 +136,7 @@ from .teachers.candidates import BlackBoxTeacher as BlackBoxTeacher
 from .teachers.candidates import CurriculumTeacher as CurriculumTeacher
 from .teachers.candidates import OmniscientTeacher as OmniscientTeacher
 from .teachers.candidates import RandomTeacher as RandomTeacher
+from .teachers.candidates import SetCoverTeacher as SetCoverTeacher
 from .teachers.candidates import candidate_lessons as candidate_lessons
 from .teachers.climbing import LocalOptimum as LocalOptimum
 from .teachers.fixed import AgnosticTeacher as AgnosticTeacher
@@ -148,7 +149,6 @@ from .teachers.fixed import TeachingValue as TeachingValue
 from .teachers.fixed import preference_costs as preference_costs
 from .teachers.fixed import teaching_value as teaching_value
 from .teachers.line_search import LineSearchTeacher as LineSearchTeacher
-from .teachers.set_cover import SetCoverTeacher as SetCoverTeacher
 from .transcripts import TaughtRound as TaughtRound
 from .transcripts import Transcript as Transcript
 from .transcripts import load_transcript as load_transcript

@@ -13,18 +13,10 @@ from typing import cast
 
 import numpy as np
 
+from tutelage import outcomes
 from tutelage.data.files import AnyPath
 from tutelage.learners.penalties import Preference
-from tutelage.outcomes import (
-    InvalidInput,
-    InvalidModel,
-    OnProgress,
-    OutOfTime,
-    TutelageError,
-    is_over,
-    unlimited,
-    watched,
-)
+from tutelage.outcomes import InvalidInput, InvalidModel, OnProgress, OutOfTime, TutelageError
 from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson, respond_after
 from tutelage.teachers.base import KnownLearner
 from tutelage.transcripts import Transcript, check_response, save_transcript
@@ -62,7 +54,7 @@ def teach(
     """
     transcript, is_stopped = _begun(teacher, learner, so_far, max_rounds), False
     n_before = len(transcript.rounds)
-    with watched(time_limit, progress):
+    with outcomes.watched(time_limit, progress):
         try:
             while True:
                 rounds = transcript.rounds
@@ -102,7 +94,7 @@ def _answer(
 ) -> Response:
     """The learner's checked response. A first lesson that took all the time is answered all the same."""
     place = f"the learner gave no valid response in round {len(transcript.rounds) + 1}"
-    in_time = unlimited() if is_over() and not transcript.rounds else nullcontext()
+    in_time = outcomes.unlimited() if outcomes.is_over() and not transcript.rounds else nullcontext()
     after = transcript.rounds[-1].response if transcript.rounds else None
     with _failing(place, transcript, path), in_time:
         return check_response(teacher.domain, respond_after(learner, lesson, after))

@@ -6,7 +6,7 @@ replay them, or to check the teacher. It is written completely or not at all.
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
@@ -22,7 +22,7 @@ from tutelage.model.mdp import MDP, Domain, endless
 from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel, within
-from tutelage.roles import Lesson, Response, Round, check_lesson, in_digits
+from tutelage.roles import Lesson, Response, Round, check_lesson, in_digits, limits_of
 from tutelage.teachers.base import KnownLearner
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Transcript(Readable):
         """The preference features of a known learner that no limit on its expectations names."""
         if self.learner is None or self.learner.preference.rows is not None:
             return ()
-        limited = self.learner.preference.on(self.learner.domain).names
+        limited = limits_of(self.learner, self.learner.domain)
         return tuple(name for name in self.learner.domain.preference_names if name not in limited)
 
     @property
@@ -122,16 +122,6 @@ class Transcript(Readable):
         from tutelage.teachers.fixed import preference_costs
 
         return preference_costs(self.learner, self.true_weights, self.final.response.expectation.preference)
-
-    def costs_as_data(self) -> dict[str, Any] | None:
-        """The costs for JSON."""
-        costs = self.costs
-        if costs is None:
-            return None
-        data = asdict(costs)
-        for part in (data, *data["preferences"]):
-            part |= {key: arrays.finite_or_none(value) for key, value in part.items() if isinstance(value, float)}
-        return data
 
     def explain(self) -> str:
         """Why the learner earns what it earns, in units of the true reward, and then in the learner's own.
@@ -212,17 +202,17 @@ def _check_possible(domain: Domain, response: Response, rounding: float = 1e-6) 
     if not isinstance(response, Response):
         raise InvalidModel(f"respond must return a Response, got {type(response).__name__}")
     check_policy(domain.mdp, response.policy)
-    for kind in ("reward", "preference"):
-        given, names = getattr(response.expectation, kind), getattr(domain, f"{kind}_names")
-        given = arrays.floats(given, "the learner's expectation", ndim=1)
-        arrays.check_length(given, len(names), "the learner's expectation", "features")
-        if np.max(domain.mdp.discount) < 1:
-            possible = endless(domain.mdp, getattr(domain, f"{kind}_features"))
-            low, high = np.min(possible, axis=0, initial=0.0), np.max(possible, axis=0, initial=0.0)
-            slack = rounding * (high - low)
-            for j in np.flatnonzero((given < low - slack) | (given > high + slack))[:1]:
-                seen = f"the learner's expectation of {names[j]!r} is {given[j]:.6g}"
-                raise InvalidModel(f"{seen}; no trajectory counts less than {low[j]:.6g} or more than {high[j]:.6g}")
+    given, counts = response.expectation, response.expectation.both
+    for part, names in ((given.reward, domain.reward_names), (given.preference, domain.preference_names)):
+        arrays.check_length(part, len(names), "the learner's expectation", "features")
+    if np.max(domain.mdp.discount) < 1:
+        both = (endless(domain.mdp, part) for part in (domain.reward_features, domain.preference_features))
+        ends = [(part.min(axis=0, initial=0.0), part.max(axis=0, initial=0.0)) for part in both]
+        low, high = np.concatenate(ends, axis=1)
+        slack = rounding * (high - low)
+        for j in np.flatnonzero((counts < low - slack) | (counts > high + slack))[:1]:
+            seen = f"the learner's expectation of {domain.names[j]!r} is {counts[j]:.6g}"
+            raise InvalidModel(f"{seen}; no trajectory counts less than {low[j]:.6g} or more than {high[j]:.6g}")
 
 
 def save_transcript(transcript: Transcript, path: AnyPath) -> None:
@@ -296,13 +286,12 @@ def _check_done(domain: Domain, taught: Round, learner: Any, verify: bool) -> No
     (check_response if verify else _check_possible)(domain, response)
     multipliers, proof = response.multipliers, response.certificate
     of_rewards: list[Any] = [response.mismatch_excess, response.reward_names, response.compared]
-    of_constraints = [response.violation_excess]
+    of_constraints: list[Any] = [response.violation_excess, response.constraint_names]
+    of_rewards += [] if proof is None else [proof.uncertainty]
     if multipliers is not None:
         of_rewards += [multipliers.lower, multipliers.upper]
         of_constraints.append(multipliers.preference)
-    of_rewards += [] if proof is None else [proof.uncertainty]
-    lengths = {len(part) - domain.n_reward for part in of_rewards}
-    if lengths | {len(part) - len(response.constraint_names) for part in of_constraints} != {0}:
+    if {*map(len, of_rewards)} != {domain.n_reward} or len({*map(len, of_constraints)}) > 1:
         raise InvalidModel("the arrays of a response do not fit the features and the constraints")
     if learner is not None:
         unit = or_one(sizes(domain)[: domain.n_reward])

@@ -23,17 +23,17 @@ from tutelage.learners.exact import HardLearner
 from tutelage.learners.sampled import CallbackLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
-from tutelage.roles import Lesson, Round
+from tutelage.roles import Advice, Lesson, Round
 from tutelage.teachers.adaptive import (
     VolumeSearchTeacher,
     are_contradicted,
-    certified,
     close,
     cuts,
     distance,
     mean_rewards,
 )
 from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher, ConservativeTeacher
+from tutelage.teachers.line_search import LineSearchTeacher
 
 DOMAIN = Domain(lattice(2, discount=0.9), np.eye(4)[:, :2], np.eye(4)[:, 2:])
 WEIGHTS = np.array([1.0, 2.0])
@@ -72,11 +72,15 @@ def test_volume_search_certifies_nothing_once_a_response_lies_beyond_a_cut():
     assert after.bound == math.inf and "nothing is certified" in after.reason
 
 
-def test_a_bound_below_what_was_earned_certifies_nothing():
-    assert certified(5.0, 4.0, 1.0) == 5.0 and certified(5.0, 5.0 + 1e-7, 1.0) == 5.0
-    assert certified(5.0, 5.1, 1.0) == math.inf
-    # Rewards in units of 1e-8: a bound that is a hundredth too low is contradicted all the same.
-    assert certified(5e-8, 5.05e-8, 1e-8) == math.inf
+@pytest.mark.parametrize("unit", [1.0, 1e-8])
+def test_a_bound_below_what_was_earned_certifies_nothing(unit):
+    """A lesson that is matched makes no cut, but no policy visits a state more than ten times."""
+    domain = Domain(DOMAIN.mdp, unit * DOMAIN.reward_features, DOMAIN.preference_features)
+    for teacher in (VolumeSearchTeacher(domain, WEIGHTS), LineSearchTeacher(domain, WEIGHTS)):
+        bound = teacher.certify([played([0.0, 0.0], [0.0, 0.0])]).bound
+        at = np.array([0.0, bound / 2])
+        assert math.isfinite(bound) and teacher.certify([played(at, (1 + 1e-8) * at)]).bound == bound
+        assert teacher.certify([played(1.01 * at, 1.01 * at)]).bound == math.inf
 
 
 def test_the_reward_of_a_lesson_is_its_mean_over_the_rounds_that_showed_it():
@@ -87,15 +91,15 @@ def test_the_reward_of_a_lesson_is_its_mean_over_the_rounds_that_showed_it():
 def test_the_rounds_end_with_the_best_lesson_or_repeat_it():
     best, poor = played([1.0, 1.0], [1.0, 3.0]), played([2.0, 1.0], [0.0, 1.0])
     low, high = -1.0, 5.0
-    ended = close([poor, best], np.array([low, high]), "enough", 9.0, 1.0)
+    ended = close([poor, best], np.array([low, high]), Advice(None, "enough", 9.0), 1.0)
     assert ended.lesson is None and ended.reason == "enough" and ended.bound == 9.0
-    again = close([best, poor], np.array([high, low]), "enough", 9.0, 1.0)
+    again = close([best, poor], np.array([high, low]), Advice(None, "enough", 9.0), 1.0)
     assert again.lesson is best.response.lesson and again.bound == 9.0
     assert again.reason == "enough; the best lesson again, that of round 1"
     # Where nothing is certified, one good round may be chance: the lesson is repeated once.
-    uncertain = close([poor, best], np.array([low, high]), "enough", math.inf, 1.0)
-    assert uncertain.lesson is best.response.lesson and "nothing is certified" in uncertain.reason
-    assert close([poor, best, best], np.array([low, high, high]), "enough", math.inf, 1.0).lesson is None
+    uncertain = close([poor, best], np.array([low, high]), Advice(None, "enough", math.inf), 1.0)
+    assert uncertain.lesson is best.response.lesson and uncertain.bound == math.inf
+    assert close([poor, best, best], np.array([low, high, high]), Advice(None, "enough", math.inf), 1.0).lesson is None
 
 
 EPS = 0.01

@@ -158,15 +158,16 @@ def test_the_response_moves_with_the_lesson_as_predicted(kind):
     world = tl.object_world(size=6, seed=1)
     domain = world.domain("L3")
     learner = tl.GenericLearner(domain, *KINDS[kind])
-    search = LessonSearch(learner.dual, world.true_weights, np.zeros((1, 3)))
+    reduction, block = Reduction(learner.preference.on(domain)), learner.mismatch.block(domain)
     shown = tl.AwareCmdpTeacher(domain, world.true_weights, learner).open().lesson.expectation
-    answer = search.answer(shown, None)
+    openings = [LessonSearch(reduction, block, axis, dual=learner.dual).slope(shown, None) for axis in np.eye(3)]
 
     def response(mu):
         return learner.respond(tl.Lesson.from_expectation(mu)).expectation.reward
 
-    assert_allclose(answer.expectation, response(shown), atol=1e-7)
-    assert_allclose(answer.jacobian, central_difference(response, shown, step=1e-4).T, atol=1e-4)
+    assert_allclose([opening.value for opening in openings], response(shown), atol=1e-7)
+    gradients = [opening.gradient for opening in openings]
+    assert_allclose(gradients, central_difference(response, shown, step=1e-4).T, atol=1e-4)
 
 
 def test_a_learner_that_minds_nothing_and_matches_exactly_is_taught_the_optimum():

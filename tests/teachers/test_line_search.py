@@ -319,7 +319,8 @@ def test_without_progress_the_rounds_end_with_the_best_lesson():
     teacher = LineSearchTeacher(problem.domain, problem.true_weights, patience=3, **PRINTED)
     transcript = teach(teacher, CallbackLearner(problem.domain, tired))
     assert len(transcript.rounds) == 5 and transcript.final.bound == math.inf
-    assert transcript.final.reason.startswith("none of the last 3 rounds gained more than 0.001; the best")
+    assert transcript.final.reason.startswith("none of the last 3 rounds gained more than 0.001; ")
+    assert transcript.final.reason.endswith("; the best lesson again, that of round 1")
     assert_array_equal(transcript.final.lesson.expectation, transcript.rounds[0].lesson.expectation)
 
 

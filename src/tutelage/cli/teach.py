@@ -116,6 +116,7 @@ def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = Non
 def _data(about: subject.Subject, transcript: "tl.Transcript") -> dict[str, Any]:
     """The rounds and the final response, as data."""
     final, answer, journey = transcript.final, transcript.final.response, transcript.arrival
+    costs = transcript.costs
     return {
         "reward": final.response_reward,
         "bound": final.bound,
@@ -125,7 +126,7 @@ def _data(about: subject.Subject, transcript: "tl.Transcript") -> dict[str, Any]
         "reward_expectation": subject.by_name(about.known.reward_names, answer.expectation.reward),
         "preference_expectation": subject.by_name(about.known.preference_names, answer.expectation.preference),
         "learned_weights": None if answer.learned_weights is None else answer.learned_weights.tolist(),
-        "costs": transcript.costs_as_data(),
+        "costs": None if costs is None else asdict(costs),
         "unlimited": list(transcript.unlimited),
         "journey_limits": {name: limit for name, (limit, _) in about.journey_limits.items()},
         "certificate": None if answer.certificate is None else answer.certificate.as_data(),

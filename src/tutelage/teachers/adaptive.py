@@ -19,8 +19,9 @@ Once norm_2(mu_T - mu_L) <= eps, the learner's reward is at least that bound les
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -69,14 +70,6 @@ def are_contradicted(domain: Domain, limits: HalfSpaces, rounds: Sequence[Round]
     return bool((excess > allowed[:, None]).any())
 
 
-def certified(bound: float, most: float, unit: float) -> float:
-    """The bound, or infinity where the learner has earned more, so that its responses cannot all be projections.
-
-    unit: the reward of one step.
-    """
-    return bound if most <= bound + CUT_SLACK * (unit + abs(bound)) else math.inf
-
-
 def mean_rewards(rounds: Sequence[Round], true_weights: Vector) -> Vector:
     """(n,), the reward of each round's lesson, averaged over all rounds in which the learner saw the same lesson."""
     rewards = np.array([taught.response.expectation.reward for taught in rounds]) @ true_weights
@@ -89,18 +82,19 @@ def doubt(bound: float) -> str:
     return "" if bound < math.inf else "; the responses are not projections onto one convex set: nothing is certified"
 
 
-def close(rounds: Sequence[Round], rewards: Vector, reason: str, bound: float, unit: float) -> Advice:
+def close(rounds: Sequence[Round], rewards: Vector, ended: Advice, unit: float) -> Advice:
     """End the rounds if the last lesson was the best one; otherwise repeat the best lesson with its demonstrations.
 
-    rewards: (n,), of each round's lesson (`mean_rewards`). unit: the reward of one step, below a small part of which
-    rewards do not differ. Where the bound is not certified, a lesson that was taught only once is repeated too.
+    rewards: (n,), of each round's lesson (`mean_rewards`). ended: the reason and the bound. unit: the reward of one
+    step, below a small part of which rewards do not differ. Where the bound is not certified, a lesson that was taught
+    only once is repeated too.
     """
     best = int(rewards.argmax())
     is_last = rewards[-1] >= rewards[best] - EQUAL_REWARD * (unit + abs(rewards[best]))
-    if is_last and (bound < math.inf or _is_same_lesson(rounds)[-1].sum() > 1):
-        return Advice(None, reason + doubt(bound), bound)
-    again = f"{reason}; the best lesson again, that of round {best + 1}{doubt(bound)}"
-    return Advice(rounds[best].response.lesson, again, bound)
+    if is_last and (ended.bound < math.inf or _is_same_lesson(rounds)[-1].sum() > 1):
+        return ended
+    again = f"{ended.reason}; the best lesson again, that of round {best + 1}"
+    return Advice(rounds[best].response.lesson, again, ended.bound)
 
 
 def _is_same_lesson(rounds: Sequence[Round]) -> Flags:
@@ -110,7 +104,50 @@ def _is_same_lesson(rounds: Sequence[Round]) -> Flags:
 
 
 @dataclass(frozen=True, eq=False)
-class VolumeSearchTeacher(BaseTeacher):
+class CutTeacher(BaseTeacher):
+    """A teacher whose bound is the largest reward within cuts. A subclass has cuts, lessons and reasons to end."""
+
+    def estimate(self, rounds: Sequence[Round]) -> HalfSpaces:
+        """The half-spaces that contain the learner's feasible set."""
+        raise NotImplementedError
+
+    def adapt(self, rounds: Sequence[Round]) -> Advice:
+        """The next lesson, or the reason to stop."""
+        ended, best = self._assessed(rounds)
+        if ended.reason:
+            return self._end(rounds, ended)
+        lesson, reason = self._next_lesson(rounds, best)
+        return Advice(lesson, reason + doubt(ended.bound), ended.bound)
+
+    def certify(self, rounds: Sequence[Round]) -> Advice:
+        """The bound after the last round, and the reason to stop if there is one, without a lesson."""
+        return self._assessed(rounds)[0]
+
+    def _assessed(self, rounds: Sequence[Round]) -> tuple[Advice, ConstrainedOptimum | None]:
+        """The bound, with the reason to stop if there is one; and the best policy within the cuts, if there is any."""
+        limits, best, bound = self.estimate(rounds), None, math.inf
+        rewards = mean_rewards(rounds, self.true_weights)
+        with suppress(InfeasibleConstraints):
+            best = best_policy(self.domain, self.true_weights, limits)
+            # A learner that has earned more than every policy within the cuts contradicts them as well.
+            excess = rewards.max() - best.bound - CUT_SLACK * (self.reward_unit + abs(best.bound))
+            if excess <= 0 and not are_contradicted(self.domain, limits, rounds):
+                bound = best.bound
+        reason = self._reason_to_end(rewards, rounds[-1], best, bound)
+        return Advice(None, reason + doubt(bound) if reason else "", bound), best
+
+    def _end(self, rounds: Sequence[Round], ended: Advice) -> Advice:
+        return close(rounds, mean_rewards(rounds, self.true_weights), ended, self.reward_unit)
+
+    def _next_lesson(self, rounds: Sequence[Round], best: ConstrainedOptimum | None) -> tuple[Lesson, str]:
+        raise NotImplementedError
+
+    def _reason_to_end(self, rewards: Vector, last: Round, best: ConstrainedOptimum | None, bound: float) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class VolumeSearchTeacher(CutTeacher):
     """Maintains an estimate of the learner's feasible set and shows the best policy within it.
 
     cut_tightness: in (0, 1], the paper's eta; 1 cuts at the learner's response, near 0 at the lesson.
@@ -146,39 +183,20 @@ class VolumeSearchTeacher(BaseTeacher):
         differing = [taught for taught in rounds if distance(taught) > self.stop_tolerance]
         return cuts(self.domain, differing, lambda taught: (1 - self.cut_tightness) * distance(taught))
 
-    def adapt(self, rounds: Sequence[Round]) -> Advice:
-        """The best policy within the estimate, or the reason to stop."""
-        best, reason, bound = self._assessed(rounds)
-        if (best is None or reason) and self.method == "printed":
-            return Advice(None, reason + doubt(bound), bound)
-        if best is None or reason:
-            return close(rounds, mean_rewards(rounds, self.true_weights), reason, bound, self.reward_unit)
+    def _end(self, rounds: Sequence[Round], ended: Advice) -> Advice:
+        return ended if self.method == "printed" else super()._end(rounds, ended)
+
+    def _next_lesson(self, rounds: Sequence[Round], best: ConstrainedOptimum | None) -> tuple[Lesson, str]:
         n_cuts = len(self.estimate(rounds))
-        reason = f"the best policy within {n_cuts} cut{'' if n_cuts == 1 else 's'}{doubt(bound)}"
-        return Advice(Lesson.from_policy(self.domain, best.policy), reason, bound)
+        lesson = Lesson.from_policy(self.domain, cast(ConstrainedOptimum, best).policy)
+        return lesson, f"the best policy within {n_cuts} cut{'' if n_cuts == 1 else 's'}"
 
-    def certify(self, rounds: Sequence[Round]) -> Advice:
-        """The bound after the last round, and the reason to stop if there is one, without a lesson."""
-        _, reason, bound = self._assessed(rounds)
-        return Advice(None, reason + doubt(bound) if reason else "", bound)
-
-    def _assessed(self, rounds: Sequence[Round]) -> tuple[ConstrainedOptimum | None, str, float]:
-        """The best policy within the estimate, if there is any, the reason to stop or an empty string, the bound."""
-        estimate = self.estimate(rounds)
-        try:
-            best = best_policy(self.domain, self.true_weights, estimate)
-        except InfeasibleConstraints:
-            return None, "no policy is within the cuts", math.inf
-        most = float(mean_rewards(rounds, self.true_weights).max())
-        is_contradicted = are_contradicted(self.domain, estimate, rounds)
-        bound = math.inf if is_contradicted else certified(best.bound, most, self.reward_unit)
-        return best, self._reason_to_end(rounds, best.bound - most), bound
-
-    def _reason_to_end(self, rounds: Sequence[Round], possible_gain: float) -> str:
-        """The reason to stop, or an empty string."""
-        if distance(rounds[-1]) <= self.stop_tolerance:
+    def _reason_to_end(self, rewards: Vector, last: Round, best: ConstrainedOptimum | None, bound: float) -> str:
+        if best is None:
+            return "no policy is within the cuts"
+        if distance(last) <= self.stop_tolerance:
             return f"the learner matches the lesson within {self.stop_tolerance:g}"
         least_gain = self.stop_tolerance * float(np.linalg.norm(self.true_weights))
-        if possible_gain <= least_gain and self.method == "exact":
+        if best.bound - rewards.max() <= least_gain and self.method == "exact":
             return f"no policy within the cuts has {least_gain:.3g} more reward than the learner has earned"
         return ""

@@ -20,16 +20,16 @@ lesson is better, and shows the best policy for each reward feature alone that c
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Vector, set_fields
 from tutelage.bellman.soft_expectations import combined_features, soft_expansion
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import reward_limits
 from tutelage.inference.answering import answers_of
-from tutelage.inference.fit_search import THOROUGH, Effort, Searches
+from tutelage.inference.fit_search import Effort
 from tutelage.inference.learner_estimate import LearnerEstimate, Observed, estimate_from
 from tutelage.inference.recovery import Scales, count_covariance, feature_scales
 from tutelage.learners.exact import SoftLearner
@@ -38,7 +38,7 @@ from tutelage.roles import Advice, CertifiedResponse, Lesson, Opening, Round
 from tutelage.teachers.adaptive import close, mean_rewards
 from tutelage.teachers.base import BaseTeacher, optimal_lesson
 from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
-from tutelage.teachers.robust_bounding import RobustBound, robust_bound
+from tutelage.teachers.robust_bounding import robust_bound
 
 # The search for a fit of samples, or of mu_r alone, in each round and before the rounds end.
 OF_SAMPLES = Effort(n_steps=2_000, n_more=1_500)
@@ -84,9 +84,9 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         if min(self.max_cells, self.n_random, self.n_trajectories) < 0:
             raise InvalidModel("max_cells, n_random and n_trajectories must not be negative")
         least, most = self.reward_ends
-        object.__setattr__(self, "scales", feature_scales(self.domain))
-        object.__setattr__(self, "ceiling", most + 1e-9 * (1 + abs(most)))
-        object.__setattr__(self, "span", max(most - least, 1e-12 * (1 + abs(most))))
+        size = 1 + abs(most)
+        set_fields(self, ceiling=most + 1e-9 * size, span=max(most - least, 1e-12 * size))
+        set_fields(self, scales=feature_scales(self.domain))
 
     def open(self) -> Opening:
         """An optimal policy of the unconstrained MDP."""
@@ -97,25 +97,10 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         """Whether answers are seen whole and without noise."""
         return self.observed == "expectation" and not self.n_trajectories
 
-    def estimate(
-        self,
-        rounds: Sequence[Round],
-        effort: Effort = THOROUGH,
-        begun: Searches | None = None,
-        *,
-        has_intervals: bool = True,
-    ) -> LearnerEstimate:
-        """What the rounds say about the learner, as `estimate_from`."""
-        return estimate_from(
-            self.domain,
-            self.scales,
-            rounds,
-            observed=self.observed,
-            n_trajectories=self.n_trajectories,
-            has_intervals=has_intervals,
-            effort=effort,
-            begun=begun,
-        )
+    def estimate(self, rounds: Sequence[Round], **search: Any) -> LearnerEstimate:
+        """What the rounds say about the learner. search: how long to search for fits, as of `estimate_from`."""
+        seen: dict[str, Any] = {"observed": self.observed, "n_trajectories": self.n_trajectories}
+        return estimate_from(self.domain, self.scales, rounds, **seen, **search)
 
     @property
     def _effort(self) -> Effort:
@@ -125,7 +110,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         """The lesson for the most optimistic learner that explains the answers, or the reason to stop."""
         unit, rewards, telling = self.reward_unit, mean_rewards(rounds, self.true_weights), None
         try:
-            estimate = self.estimate(rounds, self._effort, has_intervals=False)
+            estimate = self.estimate(rounds, effort=self._effort, has_intervals=False)
             plan, reason = self._planned(rounds, estimate, estimate.plausible)
             if reason and not self._is_exact:
                 estimate, plan, reason = self._further(rounds, estimate, plan, reason)
@@ -136,12 +121,13 @@ class AdaptiveBilevelTeacher(BaseTeacher):
                 is_open = self._is_open(rounds, estimate) if reason else False
                 telling = self._telling(rounds, float(rewards.max()), is_open=is_open)
         except TutelageError as failure:
-            return close(rounds, rewards, f"no lesson could be planned: {failure}", self.ceiling, unit)
+            return close(rounds, rewards, Advice(None, f"no lesson could be planned: {failure}", self.ceiling), unit)
         doubt = f"; {estimate.contradiction}: nothing is certified" if estimate.contradiction else ""
         if telling is not None:
             return Advice(telling, f"the best policy for other weights, which tells more{doubt}", self.ceiling)
         if reason:
-            return close(rounds, rewards, reason + doubt, self.bound(estimate, float(rewards.max())), unit)
+            ended = Advice(None, reason + doubt, self.bound(estimate, float(rewards.max())))
+            return close(rounds, rewards, ended, unit)
         # The learner planned for gives the answers seen, so no bound is below what the plan promises.
         promised = f"the best lesson for the learner inferred, {plan.predicted:.4g} predicted{doubt}"
         return Advice(plan.lesson, promised, self.ceiling)
@@ -158,7 +144,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     ) -> tuple[LearnerEstimate, BilevelPlan, str]:
         """After a longer search: the estimate, a plan for the first rival that promises more, and no reason to end."""
         planned_for = estimate.plausible
-        estimate = self.estimate(rounds, self._effort, estimate.searches, has_intervals=False)
+        begun = estimate.searches
+        estimate = self.estimate(rounds, effort=self._effort, begun=begun, has_intervals=False)
         better = [] if np.array_equal(estimate.plausible, planned_for) else [estimate.plausible]
         # After this many rounds no lesson is planned for learners that do not explain the answers.
         is_over = estimate.contradiction and len(rounds) >= self.domain.n_preference + 3
@@ -199,10 +186,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         """Certified: no lesson gets more reward from any soft learner that gives the answers seen."""
         if not self._is_exact or estimate.contradiction or estimate.violation_penalty.low == 0 or self.max_cells == 0:
             return self.ceiling
-        most = self.scales.high[self.domain.n_reward :]
-        bounds = RobustBound.of(self.domain, estimate.space, estimate.explained, most)
         return robust_bound(
-            bounds,
+            estimate,
             self.true_weights,
             achieved=earned,
             ceiling=self.ceiling,
@@ -223,10 +208,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         if not self.n_trajectories or not estimate.explains:
             return mean_rewards(rounds, self.true_weights)
         shown = np.array([taught.response.lesson.expectation for taught in rounds])
-        penalties = learner.mismatch_penalty, learner.violation_penalty
-        theta = np.array(
-            [*penalties, *np.broadcast_to(np.asarray(learner.violation_allowance), self.domain.n_preference)]
-        )
+        allowance = learner.preference.on(self.domain).allowance
+        theta = np.array([learner.mismatch_penalty, learner.violation_penalty, *allowance])
         answers = answers_of(self.domain, theta, shown, 0.0, None, accuracy=1e-8)
         return np.asarray(answers.expectation[:, : self.domain.n_reward] @ self.true_weights)
 

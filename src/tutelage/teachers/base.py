@@ -74,10 +74,6 @@ class BaseTeacher(Readable):
 class OneLessonTeacher(BaseTeacher):
     """A teacher whose opening lesson is its only lesson. A subclass defines `open() -> Opening`."""
 
-    def open(self) -> Opening:
-        """The lesson."""
-        raise NotImplementedError(f"{type(self).__name__} must define open() -> tl.Opening")
-
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """No further lesson; the bound that was certified with the lesson stands."""
         return Advice(None, "the teacher has only one lesson", rounds[-1].bound)

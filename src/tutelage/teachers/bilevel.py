@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from tutelage import outcomes
 from tutelage.arrays import Vector, generator
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy, require_feasible
@@ -25,18 +26,7 @@ from tutelage.learners.dual import Dual, Reduction
 from tutelage.learners.exact import GenericLearner
 from tutelage.learners.penalties import Tangents
 from tutelage.model.policy import uniform_policy
-from tutelage.outcomes import (
-    Budget,
-    InfeasibleConstraints,
-    InvalidModel,
-    NotConverged,
-    OnProgress,
-    OutOfTime,
-    TutelageError,
-    spending,
-    unlimited,
-    watched,
-)
+from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, OnProgress, OutOfTime, TutelageError
 from tutelage.roles import CertifiedResponse, Lesson, Opening, Response
 from tutelage.teachers.base import (
     ONE_FEATURE,
@@ -107,7 +97,7 @@ class BilevelTeacher(OneLessonTeacher):
         At the time limit, in seconds, the best lesson so far with the bound so far; raises `OutOfTime` where there is
         no lesson yet. Raises `InfeasibleConstraints` where no policy keeps the learner's hard preferences.
         """
-        with watched(time_limit, progress):
+        with outcomes.watched(time_limit, progress):
             return self.bounded(self.lesson_plan())
 
     def lesson_plan(self) -> BilevelPlan:
@@ -155,7 +145,7 @@ class BilevelTeacher(OneLessonTeacher):
         if not optima:
             raise NotConverged("the learner responds to none of the lessons tried", residual=math.inf, n_steps=0)
         lesson = Lesson.from_policy(self.domain, optima[0].policy)
-        with unlimited():
+        with outcomes.unlimited():
             response = self._response(lesson, optima[0].weights)
         achieved = reward_of(self.true_weights, response)
         return BilevelPlan(lesson, response, optima[0].reward, achieved, max(bound, achieved), tuple(optima), 0)
@@ -190,18 +180,15 @@ class BilevelTeacher(OneLessonTeacher):
     def _printed(self) -> LocalOptimum:
         """Appendix G as printed."""
         d_r, response = self.domain.n_reward, self.learner.respond(optimal_lesson(self.domain, self.true_weights))
-        agnostic = response.feature_weights
-        first = np.zeros(d_r) if agnostic is None else agnostic[:d_r]
-        found = printed_bilevel(self.learner, self.true_weights, first)
-        weights = found.multipliers.lower - found.multipliers.upper
-        return LocalOptimum(weights, found.expectation.reward, found.reward, found.policy, found.gap, found.ended)
+        inferred = response.feature_weights
+        return printed_bilevel(self.learner, self.true_weights, np.zeros(d_r) if inferred is None else inferred[:d_r])
 
     def _starts(self, shown: list[Lesson]) -> list[Vector]:
         """Zero, the weights that the learner infers from the lessons of the other teachers, and w*."""
         d_r, inferred = self.domain.n_reward, []
         for lesson in shown:
             # Some learners cannot respond to every lesson, or not soon; such a lesson yields no start.
-            with suppress(TutelageError), spending(Budget(self.effort.n_look)):
+            with suppress(TutelageError), outcomes.spending(outcomes.Budget(self.effort.n_look)):
                 weights = self.learner.respond(lesson).feature_weights
                 inferred += [] if weights is None else [weights[:d_r]]
         size = float(or_one(np.abs(self.true_weights).max()))
@@ -219,7 +206,7 @@ class BilevelTeacher(OneLessonTeacher):
 
     def _unconstrained_bound(self) -> float:
         """The reward of the best policy: no learner gets more."""
-        with unlimited():
+        with outcomes.unlimited():
             return best_policy(self.domain, self.true_weights, no_limits(self.domain)).bound
 
     def _realisable(self, lessons: list[Lesson]) -> list[LocalOptimum]:
@@ -233,5 +220,6 @@ class BilevelTeacher(OneLessonTeacher):
         uniform = expectation(domain, uniform_policy(domain.mdp)).reward
         starts = [*(lesson.expectation for lesson in lessons), uniform]
         dual = Dual(domain, learner.mismatch.on(domain), learner.preference.on(domain))
-        shown = np.array([*starts, *extremes])
-        return LessonSearch(dual, self.true_weights / self.reward_unit, shown, self.effort).climb(starts, extremes)
+        problem = self._problem
+        search = LessonSearch(problem.reduction, problem.block, problem.true_weights, self.effort, dual=dual)
+        return search.climb(starts, extremes)

@@ -12,8 +12,8 @@ their errors are divided by t: a corner takes a thirtieth of the time of an exac
 
 With the Hessian H of phi at the centre c and Q the largest (a - c) @ H @ (a - c) over the corners, the right side is
 R(c) + (Q / t + t w @ H @ w) / 2 and a term for the slope of R. So t = sqrt(Q / w @ H @ w) is best, and the bound is
-loose by sqrt(Q w @ H @ w), which falls with the width of the cell. `CellSearch` splits cells. Where phi is linear, the
-bound is exact.
+loose by sqrt(Q w @ H @ w), which falls with the width of the cell. `branch_and_bound` splits cells. The bound is exact
+where phi is linear.
 
 R never decreases along w, so only the border points where w leads out of the set are searched: for a box, the *forward
 faces*, which are boxes of one dimension less. Cells inside a ball and cells outside it are skipped.
@@ -35,7 +35,7 @@ from tutelage.arrays import Matrix, Vector
 from tutelage.convex.blocks import Block
 from tutelage.convex.programs import LinearConstraints, minimise_linear
 from tutelage.learners.dual import Settled
-from tutelage.outcomes import Ended, EndlessValue, NotConverged, Solution
+from tutelage.outcomes import Ended, Solution, TutelageError
 from tutelage.teachers.climbing import ReducedProblem
 
 # Relative accuracy of the functions bounded.
@@ -109,50 +109,46 @@ def opening_cells(block: Block, weights: Vector) -> tuple[Cell, ...]:
     return tuple(faces)
 
 
-@dataclass(slots=True, eq=False)
-class CellSearch:
-    """Branch and bound: iterate over the cells to evaluate, and `add` what each is found to be.
+def branch_and_bound(
+    block: Block,
+    weights: Vector,
+    over: Callable[[Cell, float], tuple[Cell, float, float]],
+    *,
+    achieved: float,
+    ceiling: float,
+    room: Callable[[float], float],
+    max_cells: int,
+) -> Solution[Vector | None]:
+    """The largest R found over the border of a block's set where the weights lead out of it, and a bound on all of it.
 
-    fresh: the cells to begin with. value, bound: of the function, known before. enough: the bound at which the search
-    ends, given the largest value. best: the centre of the largest value, None where no centre exceeds the first value.
+    over: for a cell and the largest R so far, the cell with what its halves need, a bound over it, and R at its centre.
+    achieved, ceiling: R of a known lesson, and a known bound. room: the gap at which the search ends, given the largest
+    R. The answer is the centre with the largest R, None where no centre exceeds what was achieved.
     """
-
-    fresh: tuple[Cell, ...]
-    value: float
-    bound: float
-    enough: Callable[[float], float]
-    max_cells: int
-    best: Vector | None = None
-    n_cells: int = 0
-    ended: Ended = Ended.STEP_LIMIT
-    queue: list[tuple[float, int, Cell]] = field(default_factory=list)
-
-    def __iter__(self) -> Iterator[Cell]:
-        while self.fresh:
-            outcomes.report("cells", self.n_cells, self.bound - self.value)
-            yield from self.fresh
-            if not self.queue or -self.queue[0][0] <= self.enough(self.value):
-                self.ended = Ended.CONVERGED
-                return
-            if self.n_cells >= self.max_cells or self.queue[0][2].width == 0:
-                return
-            negative, _, cell = heapq.heappop(self.queue)
-            self.fresh, self.bound = cell.halves(), -negative
-
-    def add(self, cell: Cell, bound: float, value: float = -np.inf) -> None:
-        """A bound over a cell, and a value at its centre."""
-        self.value, self.best = (value, cell.centre) if value > self.value else (self.value, self.best)
-        heapq.heappush(self.queue, (-min(self.bound, bound), self.n_cells, cell))
-        self.n_cells += 1
-
-    def give_up(self) -> None:
-        """End where a cell cannot be evaluated: the bound of the cell that it is a half of holds."""
-        heapq.heappush(self.queue, (-self.bound, self.n_cells, self.fresh[0]))
-
-    def solution(self) -> Solution[Vector | None]:
-        """The best centre, its value, and the bound on all cells."""
-        highest = max(self.value, -self.queue[0][0]) if self.queue else self.value
-        return Solution(self.best, self.value, highest, highest - self.value, self.ended, self.n_cells)
+    value, bound, best, ended, n_cells = achieved, ceiling, None, Ended.STEP_LIMIT, 0
+    queue, fresh = list[tuple[float, int, Cell]](), opening_cells(block, weights)
+    while True:
+        try:
+            outcomes.report("cells", n_cells, bound - value)
+            for cell in filter(lambda cell: cell.meets_border(block), fresh):
+                known, limit, reward = over(cell, value)
+                if reward > value and block.size(cell.centre) <= block.radius:
+                    value, best = reward, cell.centre
+                n_cells += 1
+                heapq.heappush(queue, (-min(bound, limit), n_cells, known))
+        except TutelageError:
+            # Out of time, or a learner that could not be computed: the bound of the cell that these are halves of.
+            heapq.heappush(queue, (-bound, 0, fresh[0]))
+            break
+        if not queue or -queue[0][0] <= value + room(value):
+            ended = Ended.CONVERGED
+            break
+        if n_cells >= max_cells or queue[0][2].width == 0:
+            break
+        negative, _, cell = heapq.heappop(queue)
+        fresh, bound = cell.halves(), -negative
+    highest = max(value, -queue[0][0]) if queue else value
+    return Solution(best, value, highest, highest - value, ended, n_cells)
 
 
 def least_over_steps(step: float, enough: float, above: Callable[[float], Matrix]) -> tuple[float, float, Matrix]:
@@ -176,30 +172,17 @@ def least_over_steps(step: float, enough: float, above: Callable[[float], Matrix
 def search(
     problem: ReducedProblem, *, achieved: float, ceiling: float, max_cells: int, tolerance: float = 0.005
 ) -> Solution[Vector | None]:
-    """A bound on R over the set; its answer has the weights with the most reward, where that exceeds `achieved`.
-
-    achieved: the reward of a known lesson. ceiling: a known bound. tolerance: the gap at which the search ends,
-    relative to the reward.
-    """
-    block, weights = problem.block, problem.true_weights
-    bounds = _LineBounds(problem, np.zeros((0, len(weights) + 1)))
-    cells = CellSearch(
-        opening_cells(block, weights),
-        value=achieved,
-        bound=ceiling,
-        enough=lambda value: value + tolerance * abs(value),
+    """A bound on R over the set, as `branch_and_bound`. tolerance: the gap at which it ends, relative to the reward."""
+    bounds = _LineBounds(problem, tolerance, np.zeros((0, len(problem.true_weights) + 1)))
+    return branch_and_bound(
+        problem.block,
+        problem.true_weights,
+        bounds.over,
+        achieved=achieved,
+        ceiling=ceiling,
+        room=bounds.room,
         max_cells=max_cells,
     )
-    try:
-        for cell in cells:
-            if cell.meets_border(block):
-                room = tolerance * abs(cells.value) if math.isfinite(cells.value) else 0.0
-                known, bound, reward = bounds.over(cell, cells.value + room, CELL_ACCURACY + ROUGH_SHARE * room)
-                cells.add(known, bound, reward if block.size(cell.centre) <= block.radius else -np.inf)
-    except (NotConverged, EndlessValue):
-        # Also at the time limit, and where a learner with some weights would go on for ever.
-        cells.give_up()
-    return cells.solution()
 
 
 @dataclass(slots=True, eq=False)
@@ -210,16 +193,22 @@ class _LineBounds:
     """
 
     problem: ReducedProblem
+    tolerance: float
     tangents: Matrix
     last: Settled | None = None
     first: Settled | None = None
     known: dict[bytes, float] = field(default_factory=dict)
 
-    def over(self, cell: Cell, enough: float, accuracy: float) -> tuple[Cell, float, float]:
+    def room(self, value: float) -> float:
+        """The gap at which the search ends."""
+        return self.tolerance * abs(value) if math.isfinite(value) else 0.0
+
+    def over(self, cell: Cell, value: float) -> tuple[Cell, float, float]:
         """The cell with what its halves need, the least bound on R over tangents and t, and R at the centre.
 
-        enough: a bound that need not be improved. accuracy: how much it may be loose because of rough solutions.
+        A bound within `room` of the value need not be improved, and may be loose by a share of it.
         """
+        enough, accuracy = value + self.room(value), CELL_ACCURACY + ROUGH_SHARE * self.room(value)
         weights, here = self.problem.true_weights, self._settle(cell, accuracy)
         own, slope = np.maximum(np.diag(here.jacobian), 0.0), here.expectation.reward
         curvature = own if cell.curvature is None else (own + cell.curvature) / 2

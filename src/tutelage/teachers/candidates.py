@@ -1,4 +1,4 @@
-"""Teachers that choose among candidate lessons: one mechanism with four scores.
+"""Teachers that choose among candidate lessons: one mechanism with five scores.
 
 A candidate is a lesson of demonstrations from one start. Each round the teacher shows the candidate with the highest
 score, the first of equals:
@@ -7,10 +7,22 @@ score, the first of equals:
     OMNI          -|w' - target|, w' the learner's weights after the candidate; or its reward then   (OmniscientTeacher)
     BBOX          |true_weights @ (mu_hat - mu_r(pi_L))|, both from the candidate's start              (BlackBoxTeacher)
     CUR           log pi_T(demonstrations) - log pi_L(demonstrations), per demonstration             (CurriculumTeacher)
+    SCOT          one for the next candidate of a set cover                                            (SetCoverTeacher)
 
-OMNI and BBOX are of Kamalaruban et al. 2019, CUR of Yengera et al. 2021. pi_T is what the teacher demonstrates: the
-optimal policy, ties split evenly. A teacher that is aware demonstrates the best policy that keeps the learner's
-preferences instead; everything else is the same.
+OMNI and BBOX are of Kamalaruban et al. 2019, CUR of Yengera et al. 2021, SCOT of Brown and Niekum 2019. pi_T is what
+the teacher demonstrates: the optimal policy, ties split evenly. A teacher that is aware demonstrates the best policy
+that keeps the learner's preferences instead; everything else is the same.
+
+SCOT shows the demonstrations that determine the reward as far as any can. A policy is optimal for weights w exactly if
+w @ n >= 0 for all half-spaces
+
+    n(s, c) = psi(s, c*) - psi(s, c),        psi(c) = phi(c) + discount T(c) psi,  psi(s) = the mean over the policy,
+
+c* a choice that it takes in s and c any other: the behavioural equivalence class. Half-spaces that follow from others
+are redundant (a linear program each). A demonstration shows those of the choices along its way, and the cover takes,
+again and again, the candidate that shows most half-spaces that were not shown yet. The best policy that keeps
+preferences is optimal for the weights (w, -u) of reward and preference features together, with u the prices of the
+limits; its half-spaces are those of both kinds of features.
 """
 
 from collections.abc import Sequence
@@ -19,16 +31,22 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Vector, check_length, floats, set_fields
+from tutelage.arrays import ArrayLike, Flags, Matrix, Vector, check_length, floats, set_fields
 from tutelage.bellman.equations import solve_hard
-from tutelage.chains.expectations import successor_features
+from tutelage.bellman.soft_expectations import combined_features
+from tutelage.chains.expectations import occupancy, successor_features
+from tutelage.constrained.problem import or_one
+from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_linear
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.learners.cloning import choice_counts
-from tutelage.model.mdp import Domain, absorbing_states
+from tutelage.model.mdp import Domain, absorbing_states, discounted, per_choice
 from tutelage.model.policy import check_policy, uniform_policy
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.roles import Advice, Lesson, Opening, Response, Round, respond_after
 from tutelage.teachers.base import BaseTeacher, best_kept, reward_of
+
+# Normals of half-spaces whose unit vectors differ by less than this are one; a violation below it is rounding.
+SAME_NORMAL = 1e-9
 
 
 def candidate_lessons(
@@ -182,3 +200,82 @@ class CurriculumTeacher(CandidateTeacher):
             return scores
         turn = np.argsort(-scores, kind="stable")[len(rounds) % len(scores)]
         return np.asarray(np.arange(len(scores)) == turn, dtype=np.float64)
+
+
+def half_spaces(domain: Domain, policy: Vector, n_features: int, taken: Flags) -> tuple[Matrix, Flags]:
+    """The normals (k, d) without redundant ones, and whether taking a choice shows each of them, (C, k).
+
+    Of the choices that are taken, (C,), and the first n_features features, those of the reward first. A normal has
+    length one when each feature is in its own unit.
+    """
+    mdp = domain.mdp
+    later = discounted(mdp, mdp.transition @ successor_features(domain, policy))
+    ahead = (per_choice(mdp, combined_features(domain)) + later)[:, :n_features]
+    unit = or_one(np.abs(ahead).max(axis=0))
+    of_state = [np.arange(*mdp.first_choice[s : s + 2]) for s in range(mdp.n_states)]
+    pairs = np.array([(c, other) for c in np.flatnonzero(taken) for other in of_state[mdp.state_of_choice[c]]])
+    apart = (ahead[pairs[:, 0]] - ahead[pairs[:, 1]]) / unit
+    length = np.linalg.norm(apart, axis=1)
+    is_real = length > SAME_NORMAL
+    units = apart[is_real] / length[is_real, None]
+    _, first, kind = np.unique(np.round(units / SAME_NORMAL), axis=0, return_index=True, return_inverse=True)
+    shows = np.zeros((mdp.n_choices, len(first)), dtype=np.bool_)
+    shows[pairs[is_real, 0], kind.ravel()] = True
+    kept = irredundant(units[first])
+    return units[first][kept] * unit, shows[:, kept]
+
+
+def irredundant(normals: Matrix) -> Flags:
+    """(k,), the half-spaces n @ w >= 0 that do not follow from the others.
+
+    n_i follows if no w has n_j @ w >= 0 for all other j and n_i @ w < 0: the least n_i @ w with n_i @ w >= -1 is zero.
+    """
+    kept = np.ones(len(normals), dtype=np.bool_)
+    for i, normal in enumerate(normals):
+        kept[i] = False
+        rows, bound = np.vstack([-normals[kept], -normal[None]]), np.append(np.zeros(int(kept.sum())), 1.0)
+        free = LinearConstraints(np.full(len(normal), -np.inf), within=rows, bound=bound)
+        try:
+            kept[i] = minimise_linear(normal, free).value < -0.5
+        except (InfeasibleProgram, NotConverged):
+            # Rounding among nearly parallel half-spaces: one too many does no harm.
+            kept[i] = True
+    return kept
+
+
+def greedy_cover(covered: Flags) -> list[int]:
+    """The rows of (n, k) to take, in order, until no row covers a column that is not covered yet."""
+    order, left = [], covered.any(axis=0)
+    while left.any():
+        best = int(np.argmax((covered & left).sum(axis=1)))
+        order.append(best)
+        left = left & ~covered[best]
+    return order
+
+
+@dataclass(frozen=True, eq=False)
+class SetCoverTeacher(CandidateTeacher):
+    """SCOT: shows the candidates of the cover in order, and then random ones.
+
+    order: the candidates of the cover. normals: (k, n), of the half-spaces of the policy that it demonstrates.
+    """
+
+    order: tuple[int, ...] = field(init=False)
+    normals: Matrix = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        n_features, taken = self.domain.n_reward, self.shown_policy > 0
+        if self.is_limited:
+            # Where it never is, the best policy within limits may do anything.
+            visits = occupancy(self.domain.mdp, self.shown_policy)
+            n_features, taken = n_features + self.domain.n_preference, visits > SAME_NORMAL * visits.sum()
+        normals, shows = half_spaces(self.domain, self.shown_policy, n_features, taken)
+        covered = [shows[choice_counts(self.domain, lesson) > 0].any(axis=0) for lesson in self.candidates]
+        set_fields(self, normals=normals, order=tuple(greedy_cover(np.array(covered))))
+
+    def scores(self, rounds: Sequence[Round]) -> Vector:
+        """One for the next candidate of the cover; random after its end."""
+        if len(rounds) < len(self.order):
+            return np.asarray(np.arange(len(self.candidates)) == self.order[len(rounds)], dtype=np.float64)
+        return super().scores(rounds)

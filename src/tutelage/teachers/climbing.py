@@ -21,21 +21,17 @@ ascent within the hull ends, the best policy for the gradient is one more point,
 """
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import partial
-from itertools import product, starmap
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import nnls
 
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Readable, Vector
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
-from tutelage.constrained.problem import no_limits, or_one
+from tutelage.constrained.problem import no_limits
 from tutelage.convex.blocks import Block, free_directions, inverse
 from tutelage.convex.models import model_minimum
 from tutelage.convex.newton import Slope, ascend
@@ -43,12 +39,10 @@ from tutelage.learners.dual import Dual, Reduction, Settled
 from tutelage.learners.penalties import Tangents
 from tutelage.outcomes import Ended, EndlessValue, NotConverged, OutOfTime, TutelageError
 
-# A predicted gain this small, relative to 1 + |reward|, ends an ascent over weights, or over lessons.
-NO_GAIN, NO_LESSON_GAIN = 1e-7, 1e-9
+# A predicted gain this small, relative to 1 + |reward|, ends an ascent.
+NO_GAIN = 1e-7
 # Local maxima whose expectations are this close, relative to the largest of all entries, count as one.
 SAME_MAXIMUM = 1e-3
-# The weight of the sum of the shares of points, which is one: beside it the error of a step is small.
-HEAVY = 1e4
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,68 +77,8 @@ class LocalOptimum(Readable):
     ended: Ended
 
 
-class Ascents(ABC):
-    """R over a set: ascents from many starts. A subclass evaluates R (`slope`) and climbs from one start (`top`)."""
-
-    effort: Effort
-
-    @abstractmethod
-    def slope(self, point: Vector, near: Any) -> Slope[Any]:
-        """R and its gradient at a point (d_r,) of the set. near: the source of the last point."""
-
-    @abstractmethod
-    def top(self, start: Vector, opening: Slope[Any], budget: outcomes.Budget) -> LocalOptimum:
-        """The local maximum from a start, or the best point within the budget."""
-
-    @property
-    def is_chained(self) -> bool:
-        """Whether one start helps to evaluate R at the next."""
-        return False
-
-    def contain(self, point: Vector) -> Vector:
-        """The point, moved into the set."""
-        return point
-
-    def climb(self, starts: list[Vector], others: list[Vector]) -> list[LocalOptimum]:
-        """The distinct local maxima from each start, and from the best of the other points; best first.
-
-        Points outside the set are first moved into it, those that the learner cannot answer are left out. At the time
-        limit, or when the steps are used up, the maxima that are known by then.
-        """
-        budget = outcomes.Budget(self.effort.n_steps)
-        return distinct(list(starmap(partial(self.top, budget=budget), self._openings(starts, others, budget))))
-
-    def _openings(
-        self, starts: list[Vector], others: list[Vector], budget: outcomes.Budget
-    ) -> Iterator[tuple[Vector, Slope[Any]]]:
-        """Each start with R there, then the best of the other points; while there are steps, but at least one."""
-        inside = [self.contain(start) for start in (*starts, *others)]
-        first_at = {point.tobytes(): i for i, point in reversed(list(enumerate(inside)))}
-        near, is_free = None, True
-        # Only the best are kept, since an expansion takes as much memory as the model.
-        promising: list[tuple[Vector, Slope[Any]]] = []
-        for i in sorted(first_at.values()):
-            try:
-                with nullcontext() if is_free else outcomes.spending(budget):
-                    opening = self.slope(inside[i], near if self.is_chained else None)
-            except OutOfTime:
-                if is_free:
-                    raise
-                break
-            except (NotConverged, EndlessValue):
-                continue
-            near = opening.source
-            if i < len(starts):
-                is_free = False
-                yield inside[i], opening
-            else:
-                promising.append((inside[i], opening))
-                promising = sorted(promising, key=lambda pair: -pair[1].value)[: self.effort.n_promising]
-        yield from promising
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class ReducedProblem(Ascents):
+class ReducedProblem:
     """R over the set of reward weights that the learner can infer."""
 
     reduction: Reduction
@@ -152,34 +86,79 @@ class ReducedProblem(Ascents):
     true_weights: Vector
     effort: Effort = Effort()
 
-    @property
-    def is_chained(self) -> bool:
-        return math.isfinite(self.reduction.domain.mdp.horizon)
+    def climb(self, starts: list[Vector], others: list[Vector]) -> list[LocalOptimum]:
+        """The distinct local maxima from each start, and from the best of the other points; best first.
+
+        Points outside the set are first moved into it, those that the learner cannot answer are left out. At the time
+        limit, or when the steps are used up, the maxima that are known by then; the first start costs no steps.
+        """
+        budget, optima, near = outcomes.Budget(self.effort.n_steps), list[LocalOptimum](), None
+        # Only the best are kept, since an expansion takes as much memory as the model.
+        promising: list[tuple[Vector, Slope[Any]]] = []
+        inside = [self.contain(point) for point in (*starts, *others)]
+        for i in sorted(np.unique(inside, axis=0, return_index=True)[1]):
+            try:
+                with outcomes.spending(budget) if optima else nullcontext():
+                    opening = self.slope(inside[i], near)
+            except OutOfTime:
+                if not optima:
+                    raise
+                break
+            except (NotConverged, EndlessValue):
+                continue
+            if opening.value == -math.inf:
+                continue
+            # Where some policy goes on for ever, what is finite at one point is no start at another.
+            near = opening.source if math.isfinite(self.reduction.domain.mdp.horizon) else None
+            if i < len(starts):
+                with outcomes.spending(budget):
+                    optima.append(self.top(inside[i], opening))
+            else:
+                promising = [*promising, (inside[i], opening)]
+                promising = sorted(promising, key=lambda pair: -pair[1].value)[: self.effort.n_promising]
+        for start, opening in promising:
+            with outcomes.spending(budget):
+                optima.append(self.top(start, opening))
+        return distinct(optima)
 
     def contain(self, point: Vector) -> Vector:
+        """The point, moved into the set."""
         return self.block.contain(point)
 
-    def slope(self, point: Vector, near: Settled | None) -> Slope[Settled]:
-        """R is -inf where the learner would go on for ever."""
+    def slope(self, point: Vector, near: Any) -> Slope[Any]:
+        """R and its gradient at a point (d_r,) of the set; -inf where the learner can be computed only at `near`.
+
+        near: the source of a nearby point.
+        """
         try:
             here = self.reduction.settle(point, near=near)
-        except EndlessValue:
-            if near is None:
-                raise
-            return Slope(-math.inf, np.zeros(len(point)), near)
-        reward = float(self.true_weights @ here.expectation.reward)
-        return Slope(reward, here.jacobian @ self.true_weights, here)
+        except TutelageError as failure:
+            return nowhere(failure, point, near)
+        return Slope(float(self.true_weights @ here.expectation.reward), here.jacobian @ self.true_weights, here)
 
-    def top(self, start: Vector, opening: Slope[Settled], budget: outcomes.Budget) -> LocalOptimum:
-        def model_step(gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
-            return model_minimum(gradient, hessian, [self.block], x) - x
-
-        radius, tolerance = float(np.max(self.block.radius)), NO_GAIN * (1 + abs(opening.value))
-        with outcomes.spending(budget):
-            top = ascend(self.slope, model_step, start, radius=radius, tolerance=tolerance, opening=opening)
-        here = top.answer.here.source
+    def top(self, start: Vector, opening: Slope[Any]) -> LocalOptimum:
+        """The local maximum from a start, or the best point within the budget."""
+        top = ascend(self.slope, start=start, opening=opening, **region(self.block, opening))
+        here: Settled = top.answer.here.source
         reached, policy = here.expectation.reward, here.soft.solved.policy
         return LocalOptimum(top.answer.x, reached, top.value, policy, top.bound - top.value, top.ended)
+
+
+def nowhere(failure: TutelageError, point: Vector, near: Any) -> Slope[Any]:
+    """R where the learner cannot be computed; the error at the time limit, or at the first point."""
+    if near is None or isinstance(failure, OutOfTime):
+        raise failure
+    return Slope(-math.inf, np.zeros(len(point)), near)
+
+
+def region(block: Block, opening: Slope[Any]) -> dict[str, Any]:
+    """What an ascent over a block's set must know of it, and its tolerance."""
+
+    def model_step(gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
+        return model_minimum(gradient, hessian, [block], x) - x
+
+    tolerance = NO_GAIN * (1 + abs(opening.value))
+    return {"model_step": model_step, "radius": float(np.max(block.radius)), "tolerance": tolerance}
 
 
 def sign_patterns(n: int, rng: np.random.Generator, most: int) -> list[Vector]:
@@ -199,82 +178,68 @@ def distinct(optima: list[LocalOptimum]) -> list[LocalOptimum]:
     return kept
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LessonAnswer:
-    """The learner's response to mu_hat: weights a, multipliers y, mu_r, and d mu_r / d mu_hat (d_r, d_r)."""
+class LessonAnswer(NamedTuple):
+    """The learner's response to mu_hat: weights a, other multipliers, tangents, mu_r; and the gradient of R there."""
 
     weights: Vector
     multipliers: Vector
     tangents: Tangents
     expectation: Vector
-    jacobian: Matrix
-
-
-def hull_step(points: Matrix, gradient: Vector, hessian: Matrix, x: Vector) -> Vector:
-    """argmin over steps s with x + s in the hull of the points (k, d) of gradient @ s + 1/2 s @ hessian @ s.
-
-    By non-negative least squares in the shares of the points: with hessian = C C', the least |C's + C^-1 gradient|.
-    """
-    root, away = np.linalg.cholesky(hessian), points - x
-    target = -np.linalg.solve(root, gradient)
-    heavy = HEAVY * float(np.abs(target).max() + np.abs(away @ root).max())
-    try:
-        shares = nnls(np.vstack([(away @ root).T, np.full(len(points), heavy)]), np.append(target, heavy))[0]
-    except RuntimeError:
-        # Not found within SciPy's limit: the ascent ends here.
-        return np.zeros_like(x)
-    return np.asarray(shares @ away / shares.sum())
+    gradient: Vector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LessonSearch(Ascents):
-    """R over the lessons that a policy can show. shown: (k, d_r), some of them."""
+class LessonSearch(ReducedProblem):
+    """R over the lessons that a policy can show. dual: of the learner."""
 
-    dual: Dual
-    true_weights: Vector
-    shown: Matrix
-    effort: Effort = Effort()
+    dual: Dual = field(kw_only=True)
 
-    def answer(self, shown: Vector, near: LessonAnswer | None) -> LessonAnswer:
-        """The learner's response to a lesson (d_r,), and its derivative in the lesson."""
-        d_r = len(shown)
-        guess = (np.zeros(d_r), None, None) if near is None else (near.weights, near.multipliers, near.tangents)
-        found, tangents = self.dual.optimise(shown, *guess)
-        soft, program = found.answer.here.source, self.dual.program(shown, tangents)
-        free, hessian = free_directions(program.blocks, found.answer.x, found.answer.here.gradient)
-        curvature = free.T @ (found.answer.here.hessian + hessian) @ free
-        moved = free @ inverse(curvature) @ free[:d_r].T
-        jacobian = soft.jacobian[:d_r] @ program.at(found.answer.x).jacobian @ moved
-        weights, multipliers = np.split(found.answer.x, [d_r])
-        return LessonAnswer(weights, *tangents.pruned(multipliers)[::-1], soft.expectation[:d_r], jacobian)
+    def contain(self, point: Vector) -> Vector:
+        """The point: every start is a lesson that a policy can show."""
+        return point
 
     def slope(self, point: Vector, near: LessonAnswer | None) -> Slope[LessonAnswer]:
-        """R is -inf where the learner cannot answer a lesson near another."""
+        """R and its gradient at a lesson (d_r,)."""
+        d_r = len(point)
+        guess = (np.zeros(d_r), None, None) if near is None else near[:3]
         try:
-            answer = self.answer(point, near)
-        except OutOfTime:
-            raise
-        except TutelageError:
-            if near is None:
-                raise
-            return Slope(-math.inf, np.zeros(len(point)), near)
-        return Slope(float(self.true_weights @ answer.expectation), answer.jacobian.T @ self.true_weights, answer)
+            found, tangents = self.dual.optimise(point, *guess)
+        except TutelageError as failure:
+            return nowhere(failure, point, near)
+        here, program = found.answer.here, self.dual.program(point, tangents)
+        free, hessian = free_directions(program.blocks, found.answer.x, here.gradient)
+        moved = free[:d_r] @ inverse(free.T @ (here.hessian + hessian) @ free) @ free.T
+        gradient = moved @ program.at(found.answer.x).jacobian.T @ here.source.jacobian[:, :d_r] @ self.true_weights
+        weights, multipliers = np.split(found.answer.x, [d_r])
+        tangents, multipliers = tangents.pruned(multipliers)
+        expectation = here.source.expectation[:d_r]
+        answer = LessonAnswer(weights, multipliers, tangents, expectation, gradient)
+        return Slope(float(self.true_weights @ expectation), gradient, answer)
 
-    def top(self, start: Vector, opening: Slope[LessonAnswer], budget: outcomes.Budget) -> LocalOptimum:
-        """STEP_LIMIT where hulls or budget were not enough."""
-        points, domain, x, here = self.shown, self.dual.domain, start, opening
-        radius = float(or_one(np.asarray(0.5 * np.ptp(points, axis=0).max())))
-        for _ in range(self.effort.n_hulls):
-            step, tolerance = partial(hull_step, points), NO_LESSON_GAIN * (1 + abs(here.value))
-            with outcomes.spending(budget):
-                top = ascend(self.slope, step, x, radius=radius, tolerance=tolerance, opening=here)
-            x, here, ended = top.answer.x, top.answer.here, top.ended
+    def top(self, start: Vector, opening: Slope[LessonAnswer]) -> LocalOptimum:
+        """STEP_LIMIT where hulls or budget were not enough. A lesson of the hull is start + shares @ edges."""
+        domain, here, ended = self.dual.domain, opening, Ended.CONVERGED
+        shares, edges = np.zeros(0), np.zeros((0, len(start)))
+        while True:
+            lesson, answer = start + shares @ edges, here.source
             with outcomes.unlimited():
-                best = best_policy(domain, here.gradient, no_limits(domain)).expectation.reward
-            gain = max(float(here.gradient @ (best - x)), 0.0)
-            if gain <= tolerance or ended in (Ended.STEP_LIMIT, Ended.TIME_LIMIT):
+                best = best_policy(domain, answer.gradient, no_limits(domain)).expectation.reward
+            gain = max(float(answer.gradient @ (best - lesson)), 0.0)
+            if gain <= NO_GAIN * (1 + abs(here.value)) or ended in (Ended.STEP_LIMIT, Ended.TIME_LIMIT):
                 break
-            points, ended = np.vstack([points, best]), Ended.STEP_LIMIT
+            if len(edges) == self.effort.n_hulls:
+                ended = Ended.STEP_LIMIT
+                break
+            shares, edges = np.append(shares, 0.0), np.vstack([edges, best - start])
+            hull = Block(np.zeros(len(edges)), 1.0, 1, False, np.arange(len(edges)))
+
+            def slope(point: Vector, near: LessonAnswer | None, edges: Matrix = edges) -> Slope[LessonAnswer]:
+                there = self.slope(start + point @ edges, near)
+                return replace(there, gradient=edges @ there.gradient)
+
+            opening = replace(here, gradient=edges @ answer.gradient)
+            top = ascend(slope, start=shares, opening=opening, **region(hull, opening))
+            shares, here, ended = top.answer.x, top.answer.here, top.ended
         with outcomes.unlimited():
-            policy = nearest_policy(domain, x, no_limits(domain)).policy
-        return LocalOptimum(here.source.weights, here.source.expectation, here.value, policy, gain, ended)
+            policy = nearest_policy(domain, lesson, no_limits(domain)).policy
+        return LocalOptimum(answer.weights, answer.expectation, here.value, policy, gain, ended)

@@ -13,17 +13,18 @@ per unit,
     v(delta + t e_j) <= v(delta) + t y_j,        with equality in the limit t -> 0
 
 At a kink, such as zero visits within one cell and within two, the multiplier is not unique; `price_low` of the optimum
-is this derivative. For a convex constraint it is the multiplier at delta_j + STEP. The loss from having preference j at
-all is v without the constraint j, minus v(delta), and never less than the gain of one unit. For a learner with soft
-preferences these are the costs of keeping them in full.
+is this derivative. Where a constraint is convex it is the multiplier. The loss from having preference j at all is v
+without the constraint j, minus v(delta), and never less than the gain of one unit. For a learner with soft preferences
+these are the costs of keeping them in full.
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, Vector
+from tutelage.arrays import ArrayLike, Matrix, Readable
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector, strictest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, preference_limits
 from tutelage.learners.penalties import Constraints
@@ -34,7 +35,6 @@ from tutelage.outcomes import InfeasibleConstraints, OnProgress, watched
 from tutelage.roles import Lesson, Opening
 from tutelage.teachers.base import (
     ONE_FEATURE,
-    BaseTeacher,
     KnownLearner,
     OneLessonTeacher,
     Plan,
@@ -46,14 +46,10 @@ from tutelage.teachers.base import (
 
 # Costs below this share of the largest reward are rounding.
 COST_ROUNDING = 1e-7
-# How far a limit is relaxed, relative to its size: more than the accuracy of the solver, less than a piece of v.
-STEP = 1e-6
 
 
 class AgnosticTeacher(OneLessonTeacher):
     """Shows an optimal policy, ties split evenly, and ignores the learner's preferences."""
-
-    open = BaseTeacher.open
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,33 +196,20 @@ def preference_costs(
         used = constraints.values(np.asarray(preference_expectation, dtype=np.float64))
     n = len(constraints.names)
     within, gains, losses = math.nan, np.full(n, math.nan), np.full(n, math.nan)
-    try:
-        optimum, _ = tangent_optimum(constraints, weights)
-    except InfeasibleConstraints:
-        pass
-    else:
+    with suppress(InfeasibleConstraints):
+        optimum, tangents = tangent_optimum(constraints, weights)
         within, size = optimum.value, COST_ROUNDING * max(abs(without), abs(optimum.value))
-        values = [tangent_optimum(_others(constraints, j), weights)[0].value for j in range(n)]
-        losses = np.array([value - within if abs(value - within) > size else 0.0 for value in values])
-        slopes = np.array([_slope(constraints, weights, j, optimum) if losses[j] > 0 else 0.0 for j in range(n)])
+        values = np.array([tangent_optimum(_others(constraints, j), weights)[0].value for j in range(n)])
+        losses = np.where(np.abs(values - within) > size, values - within, 0.0)
+        slopes = tangents.by_constraint(optimum.multipliers)
+        if losses.any() and len(constraints.rows) == n:
+            slopes = np.where(np.isfinite(optimum.price_low), optimum.price_low, slopes)
         # A slope is rounding where all that a limit may allow gains nothing.
         is_rounding = slopes * constraints.sizes(np.zeros(domain.n_preference)) <= size
-        gains = np.where(is_rounding, 0.0, np.minimum(slopes, losses))
+        gains = np.where(is_rounding | (losses <= 0), 0.0, np.minimum(slopes, losses))
     rows = zip(constraints.names, constraints.allowance, used, gains, losses, strict=True)
     costs = [PreferenceCost(name, *map(float, numbers)) for name, *numbers in rows]
     return Costs(without, within, tuple(costs))
-
-
-def _slope(constraints: Constraints, weights: Vector, j: int, optimum: ConstrainedOptimum) -> float:
-    """The gain per unit of allowance j, to the right of the limit. optimum: at the limits themselves."""
-    if len(optimum.multipliers) == len(constraints.rows) == len(constraints.names) and np.isfinite(
-        optimum.price_low[j]
-    ):
-        return float(optimum.price_low[j])
-    step = STEP * constraints.sizes(np.zeros(constraints.domain.n_preference))[j]
-    relaxed = constraints.allowance + step * (np.arange(len(constraints.names)) == j)
-    found, tangents = tangent_optimum(replace(constraints, allowance=relaxed), weights)
-    return float(tangents.by_constraint(found.multipliers)[j])
 
 
 def _others(constraints: Constraints, j: int) -> Constraints:

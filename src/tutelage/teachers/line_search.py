@@ -20,15 +20,14 @@ from typing import Literal
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
-from tutelage.constrained.problem import Route, no_limits, or_one, reward_limits
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, no_limits, or_one, reward_limits
+from tutelage.inference.recovery import feature_scales
 from tutelage.model.mdp import Domain
-from tutelage.model.policy import uniform_policy
-from tutelage.outcomes import InfeasibleConstraints, InvalidModel
-from tutelage.roles import Advice, Lesson, Round
-from tutelage.teachers.adaptive import SOLVED, are_contradicted, certified, close, cuts, distance, doubt, mean_rewards
-from tutelage.teachers.base import BY_UNITS, BaseTeacher
+from tutelage.outcomes import InvalidModel
+from tutelage.roles import Lesson, Round
+from tutelage.teachers.adaptive import SOLVED, CutTeacher, cuts, distance
+from tutelage.teachers.base import BY_UNITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +99,7 @@ def bisect_push(
 
 
 @dataclass(frozen=True, eq=False)
-class LineSearchTeacher(BaseTeacher):
+class LineSearchTeacher(CutTeacher):
     """Pushes the learner from its response towards more reward.
 
     shortest_push, longest_push: the paper's alpha_min and alpha_max, in units of the true weights. method: "exact", the
@@ -143,29 +142,9 @@ class LineSearchTeacher(BaseTeacher):
         for name in ("stop_tolerance", "patience", "push_tolerance", "match_tolerance"):
             if not getattr(self, name) > 0:
                 raise InvalidModel(f"{name} must be positive, got {getattr(self, name)}")
-        # Ten times what a random walk collects where some policy goes on for ever: no proof, but far beyond what pays.
-        sides = 10 * expectation(self.domain, uniform_policy(self.domain.mdp)).reward
-        if np.isfinite(self.domain.mdp.horizon):
-            limits, axes = no_limits(self.domain), np.eye(self.domain.n_reward)
-            sides = np.array([sum(best_policy(self.domain, w, limits).bound for w in (axis, -axis)) for axis in axes])
+        scales = feature_scales(self.domain)
+        sides = np.where(scales.is_constant, 0.0, scales.unit)[: self.domain.n_reward]
         object.__setattr__(self, "diameter", float(np.linalg.norm(sides)))
-
-    def adapt(self, rounds: Sequence[Round]) -> Advice:
-        """The next push, or the reason to stop."""
-        bound = self.bound(rounds)
-        reason = self._reason_to_end(rounds, bound)
-        if reason:
-            return close(rounds, mean_rewards(rounds, self.true_weights), reason, bound, self.reward_unit)
-        push = self.push(rounds[-1].response.expectation.reward)
-        missed = f"the policy nearest to a push of {push.size:.3g}, which no policy realises"
-        reason = f"a push of {push.size:.3g}" if push.is_realised else missed
-        return Advice(Lesson.from_policy(self.domain, push.policy), reason + doubt(bound), bound)
-
-    def certify(self, rounds: Sequence[Round]) -> Advice:
-        """The bound after the last round, and the reason to stop if there is one, without a push."""
-        bound = self.bound(rounds)
-        reason = self._reason_to_end(rounds, bound)
-        return Advice(None, reason + doubt(bound) if reason else "", bound)
 
     def push(self, start: Vector) -> Push:
         """The lesson's policy for a learner at mu_L = start (d_r,)."""
@@ -178,26 +157,23 @@ class LineSearchTeacher(BaseTeacher):
             return least
         return largest_push(domain, start, weights, longest=self.longest_push, match_tolerance=tolerance)
 
-    def bound(self, rounds: Sequence[Round]) -> float:
-        """The largest reward within the cuts; infinite where the responses contradict the cuts."""
+    def estimate(self, rounds: Sequence[Round]) -> HalfSpaces:
+        """The half-spaces of all responses that differ from their lessons."""
 
         def rounding(taught: Round) -> float:
             # The error of a cut anywhere within the diameter, given the accuracy of mu_L.
             error = SOLVED * (self.feature_unit + float(np.abs(taught.response.expectation.reward).max()))
             return error * (1 + self.diameter / distance(taught))
 
-        limits = cuts(self.domain, rounds, rounding)
-        if are_contradicted(self.domain, limits, rounds):
-            return math.inf
-        try:
-            bound = best_policy(self.domain, self.true_weights, limits).bound
-        except InfeasibleConstraints:
-            return math.inf
-        return certified(bound, float(mean_rewards(rounds, self.true_weights).max()), self.reward_unit)
+        return cuts(self.domain, rounds, rounding)
 
-    def _reason_to_end(self, rounds: Sequence[Round], bound: float) -> str:
-        """The reason to stop, or an empty string."""
-        rewards = mean_rewards(rounds, self.true_weights)
+    def _next_lesson(self, rounds: Sequence[Round], best: ConstrainedOptimum | None) -> tuple[Lesson, str]:
+        push = self.push(rounds[-1].response.expectation.reward)
+        missed = f"the policy nearest to a push of {push.size:.3g}, which no policy realises"
+        reason = f"a push of {push.size:.3g}" if push.is_realised else missed
+        return Lesson.from_policy(self.domain, push.policy), reason
+
+    def _reason_to_end(self, rewards: Vector, last: Round, best: ConstrainedOptimum | None, bound: float) -> str:
         enough = self.stop_tolerance
         if bound <= rewards.max() + enough:
             return f"no lesson can gain {enough:g} more"

@@ -22,7 +22,7 @@ predicts a reward that is not achieved: 7.42, where L3 (10x10, seed 0, C_r = 5, 
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -38,6 +38,7 @@ from tutelage.model.mdp import endless
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.roles import Multipliers
 from tutelage.teachers.base import KnownEntropyLearner
+from tutelage.teachers.climbing import LocalOptimum
 
 # Accuracy of the soft value; finite differences magnify its error.
 VALUE_ACCURACY = 1e-10
@@ -57,24 +58,18 @@ class Branch(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BranchOptimum:
+class BranchOptimum(LocalOptimum):
     """The result of one branch from one start.
 
-    multipliers: lambda. policy: (C,), pi_lambda. expectation: that of the policy. reward: <w*, mu_r(pi_lambda)>, which
-    the learner earns if its response satisfies the branch's conditions. violation: the largest violation of these.
-    gap: the gain that the last linear program predicts, or, where no feasible start was found, the violation.
-    n_steps: of the Frank-Wolfe method. ended: of the Frank-Wolfe method, or, if it found no start, of the restoration.
+    multipliers: lambda. preference: (d_c,), mu_c(pi_lambda). violation: the largest one of the branch's conditions; the
+    learner earns the reward if there is none. gap, ended: of the Frank-Wolfe method, or, if no feasible start was
+    found, the violation, and how the restoration ended.
     """
 
     branch: Branch
     multipliers: Multipliers
-    policy: Vector
-    expectation: Expectation
-    reward: float
+    preference: Vector
     violation: float
-    gap: float
-    n_steps: int
-    ended: Ended
 
     @property
     def is_feasible(self) -> bool:
@@ -100,22 +95,21 @@ def check_soft(learner: KnownEntropyLearner) -> None:
 def printed_bilevel(
     learner: KnownEntropyLearner, true_weights: ArrayLike, agnostic_weights: ArrayLike
 ) -> BranchOptimum:
-    """Step iii: the best point of either branch from either start, with the steps of all four.
+    """Step iii: the best point of either branch from either start.
 
     agnostic_weights: (d_r,), the reward weights that the learner infers from the agnostic lesson.
     Raises `NotConverged` where no start leads to a feasible point.
     """
     tried = branch_optima(learner, true_weights, agnostic_weights)
     best = max(tried, key=lambda point: (point.is_feasible, point.reward if point.is_feasible else -point.violation))
-    n_steps = sum(point.n_steps for point in tried)
     if not best.is_feasible:
         raise NotConverged(
             "neither branch of Appendix G has a point here: all preferences cannot be kept at once, nor all paid for; "
             f"the nearest found ({best.branch.value}) violates its condition by {best.violation:.3g}",
             residual=best.violation,
-            n_steps=n_steps,
+            n_steps=len(tried),
         )
-    return replace(best, n_steps=n_steps)
+    return best
 
 
 def branch_optima(
@@ -163,22 +157,21 @@ def branch_start(program: NonlinearProgram[Reached], alpha: Vector) -> Vector:
 def _branch_optimum(branch: Branch, program: NonlinearProgram[Reached], alpha: Vector) -> BranchOptimum:
     """One branch from one start: initialisation, then optimisation (App. G)."""
     found = frank_wolfe.restore(program, branch_start(program, alpha), feasibility_tolerance=BRANCH_TOLERANCE)
-    n_steps = found.n_steps
     if found.ended is Ended.CONVERGED:
         found = frank_wolfe.maximise(
             program, found.answer.x, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN
         )
-        n_steps += found.n_steps
     here, (solved, reached) = found.answer.here, found.answer.here.source
     low, up, beta = (freeze(part.copy()) for part in np.split(found.answer.x, [len(alpha) // 2, len(alpha)]))
     return BranchOptimum(
+        weights=low - up,
+        expectation=reached.reward,
+        reward=here.value,
+        policy=solved.policy,
+        gap=found.residual,
+        ended=found.ended,
         branch=branch,
         multipliers=Multipliers(low, up, beta),
-        policy=solved.policy,
-        expectation=reached,
-        reward=here.value,
+        preference=reached.preference,
         violation=here.violation,
-        gap=found.residual,
-        n_steps=n_steps,
-        ended=found.ended,
     )

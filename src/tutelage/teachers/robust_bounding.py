@@ -19,22 +19,19 @@ exceeds, whatever the parameters are.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.inference.version_space import Explained
+from tutelage.inference.learner_estimate import LearnerEstimate
 from tutelage.learners.dual import Reduction, Settled
 from tutelage.learners.penalties import Mismatch, Preference
-from tutelage.model.mdp import Domain
-from tutelage.outcomes import TutelageError
-from tutelage.teachers.bounding import CELL_ACCURACY, MOST_DIMENSIONS, Cell, CellSearch, least_over_steps, opening_cells
+from tutelage.teachers.bounding import CELL_ACCURACY, MOST_DIMENSIONS, Cell, branch_and_bound, least_over_steps
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Shown:
+class Shown(NamedTuple):
     """A policy: its causal entropy, mu_r (d_r,), and for the low and high end of each delta_j what it pays (2, d_c)."""
 
     entropy: float
@@ -42,75 +39,55 @@ class Shown:
     paid: Matrix
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Point:
-    """The learner of one end of the space at weights a: P0 @ V(a, -y), y, and its policy."""
-
-    soft_return: float
-    multipliers: Vector
-    shown: Shown
-
-
 @dataclass(slots=True, eq=False)
 class RobustBound:
-    """Bounds over the learners of a version space (2, 2 + d_c). delta: (2, d_c), its ends, finite. known: what is."""
+    """Bounds over the learners of a version space (2, 2 + d_c). delta: (2, d_c), its ends, finite. seen: by answers.
 
+    known: at weights a, for the learner of each end P0 @ V(a, -y), y and its policy. last: these learners.
+    """
+
+    weights: Vector
     space: Matrix
     delta: Matrix
     seen: tuple[Shown, ...]
     reductions: tuple[Reduction, ...]
     last: list[Settled | None]
-    known: dict[bytes, tuple[_Point, ...]] = field(default_factory=dict)
+    known: dict[bytes, list[tuple[float, Vector, Shown]]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, domain: Domain, space: Matrix, explained: Sequence[Explained], most: Vector) -> "RobustBound":
-        """most: (d_c,), the largest mu_c of any policy, which stands for an infinite delta."""
-        delta = np.minimum(space[:, 2:], np.maximum(most, 0.0))
-        least, highest = space[:, 1].tolist()
-        ends = delta if np.ptp(delta, axis=0).max(initial=0.0) > 0 else delta[:1]
-        reductions = tuple(Reduction(Preference(penalty=least, allowance=end).on(domain)) for end in ends)
-        seen = []
-        for one in explained:
-            # It pays b @ (mu_c - delta), for some b within the ends known. The error of the answer's weights enters
-            # the entropy in second order only.
-            done, room = one.answer.seen[: domain.n_reward], one.answer.seen[domain.n_reward :] - delta
-            seen.append(Shown(one.answer.entropy, done, np.minimum(_times(one.high, room), _times(highest, room))))
-        return cls(space, delta, tuple(seen), reductions, [None] * len(reductions))
-
-    def at(self, weights: Vector) -> tuple[_Point, ...]:
-        """The learners of the ends of the space at weights (d_r,)."""
-        key = weights.tobytes()
+    def at(self, point: Vector) -> list[tuple[float, Vector, Shown]]:
+        """What is known of the ends of the space at weights (d_r,)."""
+        key = point.tobytes()
         if key not in self.known:
-            points = []
-            for k, reduction in enumerate(self.reductions):
-                here = self.last[k] = reduction.settle(weights, near=self.last[k])
-                done, y, value = here.expectation, here.multipliers, here.soft.soft_return
-                entropy = value - float(weights @ done.reward - y @ done.preference)
-                paid = _times(float(self.space[1, 1]), done.preference - self.delta)
-                points.append(_Point(value, y, Shown(entropy, done.reward, paid)))
-            self.known[key] = tuple(points)
+            self.last = [one.settle(point, near=near) for one, near in zip(self.reductions, self.last, strict=True)]
+            self.known[key] = [self._priced(point, here) for here in self.last if here is not None]
         return self.known[key]
 
-    def over(self, cell: Cell, weights: Vector, achieved: float) -> float:
-        """The least bound on R over a cell, over the policies known and over t."""
+    def _priced(self, point: Vector, here: Settled) -> tuple[float, Vector, Shown]:
+        done, y, value = here.expectation, here.multipliers, here.soft.soft_return
+        entropy = value - float(point @ done.reward - y @ done.preference)
+        paid = _times(float(self.space[1, 1]), done.preference - self.delta)
+        return value, y, Shown(entropy, done.reward, paid)
+
+    def over(self, cell: Cell, achieved: float) -> tuple[Cell, float, float]:
+        """The least bound on R over a cell, over the policies known and over t. R at the centre is not one number."""
         corners = list(cell.corners())
-        policies = [point.shown for corner in (cell.centre, *corners) for point in self.at(corner)]
+        policies = [policy for corner in (cell.centre, *corners) for _, _, policy in self.at(corner)]
         policies += self.seen
         lower = np.array([[shown.entropy + float(corner @ shown.reward) for corner in corners] for shown in policies])
 
         def above(t: float) -> Matrix:
-            ahead = [self.at(corner + t * weights) for corner in corners]
+            ahead = [self.at(corner + t * self.weights) for corner in corners]
             upper = np.array([[self._above(points, shown) for points in ahead] for shown in policies])
-            largest = max(abs(point.soft_return) for points in ahead for point in points)
+            largest = max(abs(value) for points in ahead for value, _, _ in points)
             return np.asarray(upper - lower + CELL_ACCURACY * (1 + largest))
 
         # Longer steps than the cell's width lose less of what is unknown about delta.
-        return least_over_steps(float(self.space[1, 0]) / float(np.abs(weights).max()), achieved, above)[0]
+        longest = float(self.space[1, 0]) / float(np.abs(self.weights).max())
+        return cell, least_over_steps(longest, achieved, above)[0], -math.inf
 
-    def _above(self, points: tuple[_Point, ...], shown: Shown) -> float:
+    def _above(self, points: list[tuple[float, Vector, Shown]], shown: Shown) -> float:
         """min over the y known of P0 @ V(a + t w, -y) + sum_j max over the ends of delta_j y_j + what is paid."""
-        worst = [(self.delta * point.multipliers + shown.paid).max(axis=0).sum() for point in points]
-        return min(point.soft_return + float(most) for point, most in zip(points, worst, strict=True))
+        return min(value + float((self.delta * y + shown.paid).max(axis=0).sum()) for value, y, _ in points)
 
 
 def _times(price: Vector | float, room: Matrix) -> Matrix:
@@ -119,27 +96,39 @@ def _times(price: Vector | float, room: Matrix) -> Matrix:
 
 
 def robust_bound(
-    bounds: RobustBound, weights: Vector, *, achieved: float, ceiling: float, max_cells: int, tolerance: float
+    estimate: LearnerEstimate,
+    weights: Vector,
+    *,
+    achieved: float,
+    ceiling: float,
+    max_cells: int,
+    tolerance: float,
 ) -> float:
-    """What no lesson gets from any learner of the space; at most the ceiling, at least what was achieved.
+    """What no lesson gets from any learner of a version space; at most the ceiling, at least what was achieved.
 
     Cells are split until every bound is within `tolerance` of `achieved`, or up to `max_cells`.
     """
-    radius = float(bounds.space[1, 0])
+    domain, space = estimate.domain, estimate.space
+    # The largest mu_c of any policy stands for an infinite delta.
+    delta = np.minimum(space[:, 2:], np.maximum(estimate.scales.high[domain.n_reward :], 0.0))
+    radius, (least, highest) = float(space[1, 0]), space[:, 1]
     if not (math.isfinite(radius) and weights.any() and len(weights) <= MOST_DIMENSIONS):
         return ceiling
-    block = Mismatch(norm=1, penalty=radius).block(bounds.reductions[0].domain)
-    cells = CellSearch(
-        opening_cells(block, weights),
-        value=achieved,
-        bound=ceiling,
-        enough=lambda value: value + tolerance,
+    ends = delta if np.ptp(delta, axis=0).max(initial=0.0) > 0 else delta[:1]
+    reductions = tuple(Reduction(Preference(penalty=least, allowance=end).on(domain)) for end in ends)
+    seen = []
+    for one in estimate.explained:
+        # It pays b @ (mu_c - delta), for some b within the ends known. The error of the answer's weights enters the
+        # entropy in second order only.
+        done, room = one.answer.seen[: domain.n_reward], one.answer.seen[domain.n_reward :] - delta
+        seen.append(Shown(one.answer.entropy, done, np.minimum(_times(one.high, room), _times(highest, room))))
+    bounds = RobustBound(weights, space, delta, tuple(seen), reductions, [None] * len(reductions))
+    return branch_and_bound(
+        Mismatch(norm=1, penalty=radius).block(domain),
+        weights,
+        bounds.over,
+        achieved=achieved,
+        ceiling=ceiling,
+        room=lambda _: tolerance,
         max_cells=max_cells,
-    )
-    try:
-        for cell in cells:
-            cells.add(cell, bounds.over(cell, weights, cells.value))
-    except TutelageError:
-        # A learner of the space that could not be computed.
-        cells.give_up()
-    return cells.solution().bound
+    ).bound
