@@ -7,9 +7,10 @@ With lambda = (alpha^low, alpha^up, beta) and pi_lambda the soft policy of the w
     step iii   the better of the two
 
 each by `convex.frank_wolfe` from two starts: all zero, and the alpha that the learner infers from the agnostic lesson,
-with beta zero. If the start of step i violates a limit, beta is first set to C_c. A start that is still infeasible goes
-to `frank_wolfe.restore`; points that remain infeasible are discarded. Constraints hold to 1e-6: with delta = 0 no soft
-policy satisfies step i exactly, since it visits every state. The rewards in the paper, with delta = 0, need step ii.
+with beta zero. If the start of step i violates a limit, beta is first set to C_c. From a start that is still infeasible
+the method first lowers the violation; points that remain infeasible are discarded. Constraints hold to 1e-6: with
+delta = 0 no soft policy satisfies step i exactly, since it visits every state. The rewards in the paper, with
+delta = 0, need step ii.
 
 The branches are not the learner's optimality (KKT) conditions: beta_j = 0 and mu_c[j] <= delta_j, or 0 < beta_j < C_c
 and mu_c[j] = delta_j, or beta_j = C_c and mu_c[j] >= delta_j, for each preference j.
@@ -63,7 +64,7 @@ class BranchOptimum:
     multipliers: lambda. policy: (C,), pi_lambda. expectation: that of the policy. reward: <w*, mu_r(pi_lambda)>, which
     the learner earns if its response satisfies the branch's conditions. violation: the largest violation of these.
     gap: the gain that the last linear program predicts, or, where no feasible start was found, the violation.
-    n_steps: of the Frank-Wolfe method. ended: of the Frank-Wolfe method, or, if it found no start, of the restoration.
+    n_steps, ended: of the Frank-Wolfe method.
     """
 
     branch: Branch
@@ -162,13 +163,8 @@ def branch_start(program: NonlinearProgram[Reached], alpha: Vector) -> Vector:
 
 def _branch_optimum(branch: Branch, program: NonlinearProgram[Reached], alpha: Vector) -> BranchOptimum:
     """One branch from one start: initialisation, then optimisation (App. G)."""
-    found = frank_wolfe.restore(program, branch_start(program, alpha), feasibility_tolerance=BRANCH_TOLERANCE)
-    n_steps = found.n_steps
-    if found.ended is Ended.CONVERGED:
-        found = frank_wolfe.maximise(
-            program, found.answer.x, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN
-        )
-        n_steps += found.n_steps
+    start = branch_start(program, alpha)
+    found = frank_wolfe.maximise(program, start, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN)
     here, (solved, reached) = found.answer.here, found.answer.here.source
     low, up, beta = (freeze(part.copy()) for part in np.split(found.answer.x, [len(alpha) // 2, len(alpha)]))
     return BranchOptimum(
@@ -179,6 +175,6 @@ def _branch_optimum(branch: Branch, program: NonlinearProgram[Reached], alpha: V
         reward=here.value,
         violation=here.violation,
         gap=found.residual,
-        n_steps=n_steps,
+        n_steps=found.n_steps,
         ended=found.ended,
     )
