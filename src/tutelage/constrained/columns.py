@@ -22,7 +22,6 @@ from tutelage.arrays import EPSILON, Indices, Matrix, Vector
 from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, bellman_operators, plan_hard
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.resolvent import (
-    QUICK,
     any_choice,
     choice_resolvent,
     choice_visits,
@@ -231,7 +230,7 @@ class Improver(Planner):
 
     @property
     def is_quick(self) -> bool:
-        return typical_method(self.domain.mdp) in QUICK
+        return typical_method(self.domain.mdp) == "components"
 
     def evaluate(self, choice: Indices, near: Column | None) -> Column:
         """The column of a policy, with its expected counts. near: a similar column, as a start for iterations."""
