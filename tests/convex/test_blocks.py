@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import SEEDS, some_of
 
-from tutelage.convex.blocks import Block, contained, free_directions, slices, terms
-from tutelage.convex.models import model_minimum
+from tutelage.convex.blocks import Block, contained, free_directions, model_minimum, slices, terms
 
 NORMS = (1.0, 2.0, math.inf)
 # signed, norm, radius, slope, curvature, grouped. Groups belong to entries of one sign, and not to a box.

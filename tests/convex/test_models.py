@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import lsq_linear
 from strategies import SEEDS
 
-from tutelage.convex.blocks import Block
-from tutelage.convex.models import PIVOT_ROUNDS, box_minima, model_minimum
+from tutelage.convex.blocks import PIVOT_ROUNDS, Block, box_minima, model_minimum
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ import numpy as np
 from tutelage import outcomes
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.bellman.soft_expectations import SoftExpansions, combined_features, soft_expansions
-from tutelage.convex.blocks import SURFACE
-from tutelage.convex.models import box_minima
+from tutelage.convex.blocks import SURFACE, box_minima
 from tutelage.learners.exact import SoftLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged
