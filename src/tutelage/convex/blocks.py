@@ -214,16 +214,13 @@ class Block:
             best = signed * over / self.curvature
             kept = (gradient * (x - best)) + self.slope * (np.abs(x) - np.abs(best))
             return float(np.sum(kept + 0.5 * self.curvature * (x - best) * (x + best)))
-        used = float(np.sum(gradient * x + self.slope * np.abs(x)))
+        used = gradient * x + self.slope * np.abs(x)
         if self.is_ball:
-            if self.norm == 1:
-                return used + float(self.radius) * float(over.max(initial=0.0))
             best_of_group = np.zeros(int(self.groups.max()) + 1)
             np.maximum.at(best_of_group, self.groups, over)
-            return used + float(self.radius) * float(np.linalg.norm(best_of_group))
-        is_limited = np.isfinite(np.broadcast_to(self.radius, x.shape))
-        at_limit = np.where(is_limited, np.broadcast_to(self.radius, x.shape), 0.0) * over
-        return float(np.sum(np.abs(gradient * x + self.slope * np.abs(x) + at_limit)))
+            dual = np.linalg.norm(best_of_group, math.inf if self.norm == 1 else 2)
+            return float(np.sum(used) + self.radius * dual)
+        return float(np.sum(np.abs(used + np.where(np.isfinite(self.radius), self.radius, 0.0) * over)))
 
     def _conditions(self, gradient: Vector, x: Vector, slope: Vector, radius: float | Vector) -> Vector:
         """(n,), x - argmin over z of 1/2 |z - (x - gradient)|^2 + h(z) on a box, without the difference."""
@@ -429,27 +426,26 @@ class _Model:
         has_floor = (kinked | ~self.signed)[entry]
         quadratic = to_z.T @ self.curved @ to_z
         linear = to_z.T @ self.offset + np.where(has_floor, unit * self.slope[entry], 0.0)
-        rows, right, cones = [-np.eye(len(entry))[has_floor]], [np.zeros(int(has_floor.sum()))], []
+        pieces, cones = [(-np.eye(len(entry))[has_floor], np.zeros(int(has_floor.sum())))], []
         for block, part in self.parts:
             if block.is_ball and block.norm == 2:
                 sums = np.arange(int(block.groups.max()) + 1)[:, None] == block.groups
-                cones.append((np.vstack([np.zeros(len(entry)), -(sums @ to_z[part])]), float(block.radius)))
+                rows = np.vstack([np.zeros(len(entry)), -(sums @ to_z[part])])
+                cones.append((rows, np.append(block.radius, np.zeros(len(sums)))))
             elif block.is_ball:
-                rows.append(np.abs(to_z[part]).sum(axis=0)[None])
-                right.append(np.array([block.radius]))
+                pieces.append((np.abs(to_z[part]).sum(axis=0)[None], np.array([block.radius])))
             else:
-                is_limited = np.isfinite(self.radius[part])
-                ends, limits = to_z[part][is_limited], self.radius[part][is_limited]
-                rows, right = [*rows, ends, -ends], [*right, limits, limits]
-        linear_rows, limits = np.vstack(rows), np.concatenate(right)
-        largest = np.abs(linear_rows).max(axis=1, initial=0.0)
-        rows, right = [linear_rows / largest[:, None]], [limits / largest]
-        for row, radius in cones:
-            size = float(np.abs(row).max())
-            rows.append(row / size)
-            right.append(np.append(radius / size, np.zeros(len(row) - 1)))
-        size, heights = max(float(np.abs(linear).max()), float(np.abs(quadratic).max())), [len(row) for row, _ in cones]
-        given = (quadratic / size, linear / size, np.vstack(rows), np.concatenate(right), len(limits), heights)
+                ended = np.flatnonzero(np.isfinite(self.radius[part])) + part.start
+                ends, limits = to_z[ended] / unit[ended, None], self.radius[ended] / unit[ended]
+                pieces += [(ends, limits), (-ends, limits)]
+        sizes = [float(np.abs(rows).max(initial=0.0)) or 1.0 for rows, _ in pieces + cones]
+        scaled = [(rows / size, right / size) for (rows, right), size in zip(pieces + cones, sizes, strict=True)]
+        rows, right = (np.concatenate(part) for part in zip(*scaled, strict=True))
+        size, heights = (
+            max(float(np.abs(linear).max()), float(np.abs(quadratic).max())),
+            [len(cone[1]) for cone in cones],
+        )
+        given = (quadratic / size, linear / size, rows, right, len(right) - sum(heights), heights)
         return np.asarray(to_z @ minimise_conic(*given).answer.x)
 
     def _polished(self, near: Vector) -> Vector:
