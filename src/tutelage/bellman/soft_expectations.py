@@ -65,6 +65,11 @@ class SoftExpansion(Readable):
     ahead: Matrix
     inverse: Resolvent
 
+    @property
+    def value(self) -> Vector:
+        """(S,), the soft value."""
+        return self.solved.value
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SoftExpansions:
@@ -83,8 +88,8 @@ class SoftExpansions:
     def __len__(self) -> int:
         return len(self.weights)
 
-    def taken(self, which: Indices) -> "SoftExpansions":
-        """Some of them."""
+    def taken(self, which: Indices | int) -> "SoftExpansions":
+        """Some of them, or the numbers of one, without the first axis."""
         return SoftExpansions(*(getattr(self, part.name)[which] for part in fields(self)))
 
     def merged(self, which: Indices, others: "SoftExpansions", is_new: Flags) -> "SoftExpansions":
@@ -106,7 +111,12 @@ def combined_features(domain: Domain) -> Matrix:
 
 
 def soft_expansion(
-    mdp: MDP, features: Matrix, weights: ArrayLike, *, accuracy: float = 1e-10, near: SoftExpansion | None = None
+    mdp: MDP,
+    features: Matrix,
+    weights: ArrayLike,
+    *,
+    accuracy: float = 1e-10,
+    near: SoftExpansion | SoftExpansions | None = None,
 ) -> SoftExpansion:
     """Value, gradient and Hessian of the soft return at the weights (d,); features (S, d) or (C, d).
 
@@ -115,7 +125,7 @@ def soft_expansion(
     checked = floats(weights, "weights", ndim=1)
     check_length(checked, features.shape[1], "weights", "features")
     # The value near these weights, to first order.
-    start = None if near is None else near.solved.value + near.ahead @ (checked - near.weights)
+    start = None if near is None else near.value + near.ahead @ (checked - near.weights)
     solved = solve_soft(mdp, features @ checked, accuracy=accuracy, start=start)
     return expansion_around(mdp, features, checked, solved, policy_resolvent(mdp, solved.policy))
 
@@ -148,21 +158,10 @@ def soft_expansions(
 
     near: the expansions at nearby weights, as a warm start. If they are fewer, they belong to the first weights.
     """
-    each = []
-    for place, point in enumerate(weights):
-        start = None
-        if near is not None and place < len(near):
-            start = near.value[place] + near.ahead[place] @ (point - near.weights[place])
-        solved = solve_soft(mdp, features @ point, accuracy=accuracy, start=start)
-        each.append(expansion_around(mdp, features, point, solved, policy_resolvent(mdp, solved.policy)))
-    return SoftExpansions(
-        weights=weights,
-        soft_return=np.array([around.soft_return for around in each]),
-        expectation=np.array([around.expectation for around in each]),
-        jacobian=np.array([around.jacobian for around in each]),
-        value=np.array([around.solved.value for around in each]),
-        ahead=np.array([around.ahead for around in each]),
-    )
+    starts = [near.taken(k) if near is not None and k < len(near) else None for k in range(len(weights))]
+    given = list(zip(weights, starts, strict=True))
+    each = [soft_expansion(mdp, features, point, accuracy=accuracy, near=start) for point, start in given]
+    return SoftExpansions(*(np.array([getattr(one, part.name) for one in each]) for part in fields(SoftExpansions)))
 
 
 def expectation_derivative(mdp: MDP, expansion: SoftExpansion, features: Matrix) -> Matrix:
