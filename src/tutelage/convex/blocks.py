@@ -361,11 +361,6 @@ class _Model:
         """(n, n), the Hessian with the curvature of h."""
         return self.hessian + np.diag(self.curvature)
 
-    @property
-    def offset(self) -> Vector:
-        """(n,), the gradient of the quadratic at zero."""
-        return self.gradient - self.hessian @ self.x
-
     def slope_at(self, z: Vector) -> Vector:
         """The gradient of the quadratic at z."""
         return self.gradient + self.hessian @ (z - self.x)
@@ -417,15 +412,15 @@ class _Model:
         Each entry of z is one variable, and where zero is a kink the difference of two, which are not negative. Units
         make the curvature of each entry one, or are the radius where it is smaller.
         """
-        n, alone = len(self.x), 1 / np.sqrt(np.diag(self.curved))
+        n, alone, offset = len(self.x), 1 / np.sqrt(np.diag(self.curved)), self.slope_at(np.zeros(len(self.x)))
         kinked = np.concatenate([block.is_signed & block.has_kink(block.is_ball) for block in self.blocks])
         entry = np.concatenate([np.arange(n), np.flatnonzero(kinked)])
-        pull = float((alone * (np.abs(self.offset) + np.abs(self.slope))).max())
+        pull = float((alone * (np.abs(offset) + np.abs(self.slope))).max())
         unit = np.minimum(alone * max(pull, np.finfo(np.float64).tiny), self.radius)[entry]
         to_z = (entry == np.arange(n)[:, None]) * np.where(np.arange(len(entry)) < n, unit, -unit)
         has_floor = (kinked | ~self.signed)[entry]
         quadratic = to_z.T @ self.curved @ to_z
-        linear = to_z.T @ self.offset + np.where(has_floor, unit * self.slope[entry], 0.0)
+        linear = to_z.T @ offset + np.where(has_floor, unit * self.slope[entry], 0.0)
         pieces, cones = [(-np.eye(len(entry))[has_floor], np.zeros(int(has_floor.sum())))], []
         for block, part in self.parts:
             if block.is_ball and block.norm == 2:

@@ -191,6 +191,6 @@ class _Master:
         solution = minimise_conic(
             curvature, slope, rows, bound, sum(map(len, linear)), [len(ball) for ball in balls], n_equal=1
         )
-        up, low, y = np.split(solution.answer.multipliers[1 : 1 + n_rows], [d_r, 2 * d_r])
+        up, low, y = np.split(solution.answer.within_multipliers[:n_rows], [d_r, 2 * d_r])
         weights = np.maximum(solution.answer.x[:k], 0.0)
         return weights / weights.sum(), np.concatenate([low - up, np.maximum(y, 0.0)])
