@@ -55,13 +55,9 @@ def map_in_threads(work: Callable[[Any], ResultT], items: Iterable[Any]) -> list
 
     `work` must release the interpreter lock, and must not itself use these threads.
     """
-    n_threads = thread_count()
+    # As many as numba would use, read from its settings: numba's own function would start threads.
+    n_threads = int(vars(numba.config)["NUMBA_NUM_THREADS"])
     return [work(item) for item in items] if n_threads == 1 else list(_pool(os.getpid(), n_threads).map(work, items))
-
-
-def thread_count() -> int:
-    """The number that numba would use, read from its settings: numba's own function would start threads."""
-    return int(vars(numba.config)["NUMBA_NUM_THREADS"])
 
 
 @lru_cache(maxsize=4)
