@@ -90,7 +90,7 @@ def test_a_narrow_band_is_solved_in_the_order_of_the_states(width):
     choice = mdp.first_choice[:-1] + rng.integers(mdp.choices_per_state)
     right = rng.random((300, 3))
     for step in (chain(mdp, policy), mdp.transition[choice]):
-        inverse = components(mdp.discount * step)
+        inverse = components(mdp.discount * step, is_narrow=True)
         assert inverse is not None
         system = np.eye(300) - mdp.discount * step.toarray()
         assert_allclose(inverse.values(right), np.linalg.solve(system, right), rtol=1e-10)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from scipy.sparse import csgraph
 
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
 from tutelage.compiling import FASTMATH, compiled, unsigned
@@ -24,18 +23,13 @@ Rows: TypeAlias = tuple[Indices, Indices, Vector]
 Parts: TypeAlias = tuple[Indices, Indices, Indices, Indices, Indices]
 
 
-def eliminated(moves: SparseRows, most: float, narrow: int) -> Callable[..., Vector] | None:
-    """Solve by elimination of the strongly connected components of I - moves; None where another way is quicker.
+def eliminated(moves: SparseRows, label: Indices, n_components: int) -> Callable[..., Vector]:
+    """Solve by elimination of the strongly connected components of I - moves, one after another.
 
-    That is where all but the components of at most this width would take more than `most` operations without a band.
+    label: (S,), the component of each state, numbered so that no move leads to a later one, as SciPy does.
     """
-    # SciPy numbers the components so that no move leads to a later one.
-    n_components, label = csgraph.connected_components(moves, connection="strong")
     rows = (unsigned(moves.indptr), unsigned(moves.indices), moves.data)
     place, parts = component_parts(rows, label, n_components)
-    size, width = np.diff(parts[1]), parts[3]
-    if float((size[width > narrow].astype(np.float64) ** 3).sum()) > most:
-        return None
     blocks = np.zeros(parts[4][-1])
     factorise_components(rows, parts, place, blocks)
 

@@ -164,6 +164,7 @@ def check_ends(mdp: MDP, is_taken: Flags) -> None:
         raise InvalidModel(f"this policy goes on for ever from {place}; without discount its totals have no limit")
 
 
+@lru_cache(maxsize=8)
 def has_short_moves(mdp: MDP) -> bool:
     """Whether every move is to a state that is near in the order of the states."""
     rows = mdp.transition
@@ -179,7 +180,7 @@ def typical_method(mdp: MDP) -> str:
 
 def _sparse(mdp: MDP, moves: SparseRows, takes_many: bool = False, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
     """The resolvent of a large chain (S, S). takes_many: whether the policy takes most of the choices."""
-    by_parts = components(moves)
+    by_parts = components(moves, has_short_moves(mdp))
     if by_parts is not None:
         return by_parts
     order = elimination_order(mdp, takes_many) if accuracy < ITERATED_ACCURACY else None
@@ -190,12 +191,18 @@ def _sparse(mdp: MDP, moves: SparseRows, takes_many: bool = False, accuracy: flo
     return Resolvent("iterations", krylov(moves, mdp.contraction))
 
 
-def components(moves: SparseRows) -> Resolvent | None:
-    """The resolvent of I - moves by components; None where these are so large that it would take long."""
+def components(moves: SparseRows, is_narrow: bool = False) -> Resolvent | None:
+    """The resolvent of I - moves by components; None where these are so large that it would take long.
+
+    is_narrow: whether all moves are short, so that a component takes little time however large it is.
+    """
+    n_components, label = csgraph.connected_components(moves, connection="strong")
+    size = np.bincount(label, minlength=n_components).astype(np.float64)
+    if not is_narrow and float((size**3).sum()) > COMPONENT_OPERATIONS * len(label):
+        return None
     from tutelage.chains.elimination import eliminated
 
-    solve = eliminated(moves, COMPONENT_OPERATIONS * moves.shape[0], NARROW)
-    return None if solve is None else Resolvent("components", solve)
+    return Resolvent("components", eliminated(moves, label, n_components))
 
 
 def any_choice(mdp: MDP) -> Indices:
