@@ -1,15 +1,12 @@
 """Memory bandwidth of the compiled Bellman sweeps, as a share of the bandwidth of a plain copy.
 
 A sweep over a large grid is limited by memory, not by arithmetic. Its bandwidth is the bytes that it must read or write
-once, per second. The copy runs with the same number of threads; its bytes read and written both count.
+once, per second. Both run in one thread; of the copy, bytes read and written both count.
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import pairwise
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -35,55 +32,40 @@ def swept_bytes(mdp: MDP, *, with_policy: bool) -> int:
     )
 
 
-def copier(threads: int) -> Callable[[], None]:
-    """A function that copies a large array with several threads; NumPy releases the interpreter lock."""
-    source, target = np.ones(COPIED), np.zeros(COPIED)
-    edges = np.linspace(0, COPIED, threads + 1).astype(int).tolist()
-    parts = [slice(*pair) for pair in pairwise(edges)]
-    pool = ThreadPoolExecutor(threads)
-
-    def copy() -> None:
-        for done in [pool.submit(np.copyto, target[part], source[part]) for part in parts]:
-            done.result()
-
-    return copy
+def copier() -> Callable[[], None]:
+    """A function that copies a large array."""
+    return partial(np.copyto, np.zeros(COPIED), np.ones(COPIED))
 
 
 def sweeps(size: int, repeats: int) -> Iterator[Figure]:
     """Soft and hard sweeps as the solvers run them, each paired with a copy."""
-    import numba
-
-    from tutelage import compiling
     from tutelage.bellman import backups
 
     asked = problem(size, "L1")
     mdp = asked.domain.mdp
     oracle = ValueIteration(mdp, asked.reward)
     value = oracle.backup(np.log(mdp.choices_per_state) / (1 - mdp.discount))
-    edges = compiling.block_edges(mdp.transition.indptr[mdp.first_choice])
-    settings: Any = numba.config
-    threads = min(len(edges), int(settings.NUMBA_NUM_THREADS))
     reward, discount = per_choice(mdp, asked.reward), mdp.contraction
     given = (backups.problem(mdp.transition, mdp.first_choice, reward, discount), value)
     backed, policy, choice = np.empty(mdp.n_states), np.empty(mdp.n_choices), mdp.first_choice[:-1].copy()
-    soft = partial(compiling.in_blocks, edges, backups.soft_backup_range, *given, policy, backed)
-    hard = partial(compiling.in_blocks, edges, backups.hard_backup_range, *given, choice, 0.0, backed)
+    soft = partial(backups.soft_backup_loop, *given, policy, backed)
+    hard = partial(backups.hard_backup_loop, *given, choice, 0.0, backed)
     right = {"soft": oracle.backup(value), "hard": oracle.choice_value(value).max(axis=0)}
     for name, sweep in (("soft", soft), ("hard", hard)):
         sweep()  # Loads compiled code.
-        row = _share(name, size, mdp, sweep, threads, repeats)
+        row = _share(name, size, mdp, sweep, repeats)
         check(np.allclose(backed, right[name], rtol=1e-12, atol=1e-12), f"the compiled {name} sweep")
         yield row
 
 
-def _share(name: str, size: int, mdp: MDP, sweep: Callable[[], object], threads: int, repeats: int) -> Figure:
-    copy = copier(threads)
+def _share(name: str, size: int, mdp: MDP, sweep: Callable[[], object], repeats: int) -> Figure:
+    copy = copier()
     copy()
     times = duel(sweep, copy, repeats).times
     moved, copied = swept_bytes(mdp, with_policy=name == "soft"), 2 * 8 * COPIED
     shares = [(moved / ours) / (copied / theirs) for ours, theirs in times]
     ours, theirs = (median(column) for column in zip(*times, strict=True))
-    note = f"{moved / ours / 1e9:.2f} GB/s on {threads} threads, where a copy moves {copied / theirs / 1e9:.2f}"
+    note = f"{moved / ours / 1e9:.2f} GB/s, where a copy moves {copied / theirs / 1e9:.2f}"
     row = Figure(
         f"compiled {name} sweep",
         size,
@@ -92,6 +74,6 @@ def _share(name: str, size: int, mdp: MDP, sweep: Callable[[], object], threads:
         spread=(min(shares), max(shares)),
         value=median(shares),
         unit="of copy bandwidth",
-        note=note.replace("1 threads", "1 thread"),
+        note=note,
     )
     return row.at_least(SHARE)

@@ -1,7 +1,8 @@
-"""Steps on norm balls: the exact minimum of a quadratic plus simple terms, for every pair of kinds of term."""
+"""Exact minima of small quadratics plus simple terms: every pair of kinds of term, boxes, and other routes."""
 
 import math
 import warnings
+from dataclasses import dataclass
 from itertools import product
 
 import cvxpy as cp
@@ -10,10 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy.optimize import lsq_linear
 from strategies import SEEDS, some_of
 
-from tutelage.convex.blocks import Block, contained, free_directions, slices, terms
-from tutelage.convex.models import model_minimum
+from tutelage.convex.blocks import (
+    PIVOT_ROUNDS,
+    Block,
+    box_minima,
+    contained,
+    free_directions,
+    model_minimum,
+    slices,
+    terms,
+)
 
 NORMS = (1.0, 2.0, math.inf)
 # signed, norm, radius, slope, curvature, grouped. Groups belong to entries of one sign, and not to a box.
@@ -171,3 +181,199 @@ def test_the_minimum_moves_as_its_free_directions_say(first):
         assert_allclose(moved, (ahead - behind) / 2e-5, atol=1e-4 * (1 + np.abs(moved).max()))
         n_checked += 1
     assert n_checked >= len(others) // 2
+
+
+@dataclass(frozen=True)
+class Program:
+    """1/2 z @ hessian @ z + gradient @ z + slope @ |z| on a box."""
+
+    hessian: np.ndarray
+    gradient: np.ndarray
+    slope: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    def solve(self, start):
+        """By the public functions: several blocks where there are kinks, otherwise a step from the start."""
+        if not self.slope.any():
+            push = (self.gradient + self.hessian @ start)[None]
+            steps, is_found = box_minima(
+                self.hessian[None], push, (self.lower - start)[None], (self.upper - start)[None]
+            )
+            assert is_found.all()
+            z = np.where(steps[0] == self.lower - start, self.lower, start + steps[0])
+            return np.clip(np.where(steps[0] == self.upper - start, self.upper, z), self.lower, self.upper)
+        blocks = [Block(self.slope[[i]], self.upper[i], np.inf, True, np.arange(1)) for i in range(len(start))]
+        return model_minimum(self.gradient + self.hessian @ start, self.hessian, blocks, start)
+
+
+def random_program(seed, n, *, spread, has_kinks=True):
+    """A positive definite program whose diagonal spans `spread` decades; bounds finite, infinite and of no width.
+
+    With kinks the bounds are symmetric.
+    """
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(n, n))
+    unit = 10 ** rng.uniform(-spread / 2, spread / 2, size=n)
+    hessian = (root @ root.T + 0.1 * np.eye(n)) * np.outer(unit, unit)
+    slope = unit * rng.exponential(size=n) * (rng.random(n) < 0.5) * has_kinks
+    kind = rng.integers(4, size=n)
+    width = rng.exponential(size=(2, n)) / unit
+    gradient = 3 * unit * rng.normal(size=n)
+    if has_kinks:
+        upper = np.where(kind < 2, np.inf, width[0])
+        return Program(hessian, gradient, slope, -upper, upper)
+    lower = np.choose(kind, [-width[0], np.full(n, -np.inf), np.zeros(n), -width[0]])
+    upper = np.choose(kind, [width[1], np.full(n, np.inf), np.zeros(n), np.full(n, np.inf)])
+    # Without a kink the bounds need not surround zero.
+    shift = np.where(np.isfinite(lower), rng.normal(size=n) / unit, 0.0)
+    return Program(hessian, gradient, slope, lower + shift, upper + shift)
+
+
+def assert_optimal(program, z):
+    """Within the bounds; the one-sided derivatives do not point downhill, each relative to the terms it is made of."""
+    assert ((z >= program.lower) & (z <= program.upper)).all()
+    push = program.hessian @ z + program.gradient
+    noise = 1e-10 * (np.abs(program.hessian) @ np.abs(z) + np.abs(program.gradient) + program.slope)
+    ahead = push + np.where(z >= 0, program.slope, -program.slope)
+    behind = push + np.where(z > 0, program.slope, -program.slope)
+    ulps = 1e-15 * np.abs(z)
+    assert (ahead >= -noise)[z < program.upper - ulps].all()
+    assert (behind <= noise)[z > program.lower + ulps].all()
+
+
+def by_enumeration(program):
+    """The minimum over every way of resting at a bound or at the kink, or being free on one side of it."""
+    best, least = None, np.inf
+    places = [
+        [place for place in (low, high) if np.isfinite(place)] + ([0.0] if slope > 0 else []) + ["below", "above"]
+        for low, high, slope in zip(program.lower, program.upper, program.slope, strict=True)
+    ]
+    for guess in product(*places):
+        is_free = np.array([isinstance(place, str) for place in guess])
+        side = np.array([{"below": -1.0, "above": 1.0}.get(place, 0.0) for place in guess])
+        z = np.array([0.0 if isinstance(place, str) else place for place in guess])
+        pull = program.gradient + side * program.slope + program.hessian @ z
+        z[is_free] = np.linalg.solve(program.hessian[np.ix_(is_free, is_free)], -pull[is_free])
+        value = 0.5 * z @ program.hessian @ z + program.gradient @ z + program.slope @ np.abs(z)
+        if value < least and ((z >= program.lower) & (z <= program.upper)).all():
+            best, least = z, value
+    return best
+
+
+@settings(max_examples=300)
+@given(SEEDS, st.integers(1, 12), st.sampled_from([0.0, 4.0, 12.0]), st.booleans())
+def test_every_entry_satisfies_its_optimality_condition(seed, n, spread, has_kinks):
+    program = random_program(seed, n, spread=spread, has_kinks=has_kinks)
+    # The rounding error of a step is that of its start.
+    far = 10 * np.random.default_rng(seed + 1).normal(size=n) / np.sqrt(np.diag(program.hessian))
+    for start in (np.zeros(n), far):
+        assert_optimal(program, program.solve(np.clip(start, program.lower, program.upper)))
+
+
+@pytest.mark.parametrize("has_kinks", [True, False])
+@pytest.mark.parametrize("seed", range(40))
+def test_brute_force_over_all_active_sets_finds_the_same_point(seed, has_kinks):
+    program = random_program(seed, 1 + seed % 4, spread=2.0, has_kinks=has_kinks)
+    expected = by_enumeration(program)
+    found = program.solve(np.clip(np.zeros(len(expected)), program.lower, program.upper))
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_without_kinks_bounded_least_squares_finds_the_same_point(seed):
+    """1/2 z H z + g z = 1/2 |L'z + L^-1 g|^2 + constant, where H = L L'."""
+    program = random_program(seed, 1 + seed % 12, spread=0.0, has_kinks=False)
+    # The library wants bounds of some width.
+    upper = np.maximum(program.upper, program.lower + 1e-3)
+    program = Program(program.hessian, program.gradient, program.slope, program.lower, upper)
+    factor = np.linalg.cholesky(program.hessian)
+    target = -np.linalg.solve(factor, program.gradient)
+    library = lsq_linear(factor.T, target, (program.lower, program.upper), method="bvls", tol=1e-14)
+    start = np.clip(np.zeros(len(target)), program.lower, program.upper)
+    assert_allclose(program.solve(start), library.x, rtol=1e-7, atol=1e-8)
+
+
+def test_entries_of_very_different_scale_are_each_exact():
+    """Curvatures 1e-8 and 1e4 side by side, uncoupled: soft thresholding and clipping, to the last digits."""
+    program = Program(
+        np.diag([1e-8, 1e4, 1e-8, 1e4]),
+        np.array([-3e-8, -5e4, 2e-8, 1e4]),
+        np.array([1e-8, 2e4, 3e-8, 0.0]),
+        np.array([-np.inf, -2.0, -1.0, -0.5]),
+        np.array([np.inf, 2.0, 1.0, 0.5]),
+    )
+    assert_allclose(program.solve(np.zeros(4)), [2.0, 2.0, 0.0, -0.5], rtol=1e-12)
+
+
+@given(SEEDS, st.integers(1, 8), st.booleans())
+def test_the_minimum_is_where_it_stays(seed, n, has_kinks):
+    program = random_program(seed, n, spread=4.0, has_kinks=has_kinks)
+    first = program.solve(np.clip(np.zeros(n), program.lower, program.upper))
+    assert_allclose(program.solve(first), first, rtol=1e-10, atol=1e-12 * np.abs(first).max())
+
+
+@pytest.mark.parametrize("n", [1, 3, 9])
+@pytest.mark.parametrize("n_together", [0, 6])
+def test_several_programs_at_once_have_the_minima_of_each(n, n_together):
+    """Whether misplaced entries change all at once or one at a time, from a start inside or on the bounds."""
+    rng = np.random.default_rng(n)
+    programs = [random_program(seed, n, spread=6, has_kinks=False) for seed in range(200)]
+    starts = [np.clip(rng.normal(size=n), program.lower, program.upper) for program in programs]
+    pairs = list(zip(programs, starts, strict=True))
+    steps, is_found = box_minima(
+        np.array([program.hessian for program in programs]),
+        np.array([program.gradient + program.hessian @ start for program, start in pairs]),
+        np.array([program.lower - start for program, start in pairs]),
+        np.array([program.upper - start for program, start in pairs]),
+        n_together=n_together,
+        max_rounds=2_000,
+    )
+    assert is_found.all()
+    for (program, start), step in zip(pairs, steps, strict=True):
+        push, none = program.gradient + program.hessian @ start, np.zeros(n)
+        assert_optimal(Program(program.hessian, push, none, program.lower - start, program.upper - start), step)
+
+
+def test_programs_on_which_changes_all_at_once_cycle():
+    """Nearly singular ones; entries then change one at a time."""
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(200, 9, 3))
+    hessian = root @ root.transpose(0, 2, 1) + 1e-2 * np.eye(9)
+    gradient, lower, upper = rng.normal(size=(200, 9)), -rng.exponential(size=(200, 9)), rng.exponential(size=(200, 9))
+    steps, is_found = box_minima(hessian, gradient, lower, upper)
+    assert is_found.all()
+    for k, step in enumerate(steps):
+        assert_optimal(Program(hessian[k], gradient[k], np.zeros(9), lower[k], upper[k]), step)
+
+
+def test_a_minimum_that_was_not_found_is_said():
+    hessian, ends = np.array([[[1.0, 0.0], [0.0, 1.0]]] * 2), (np.full((2, 2), -1.0), np.full((2, 2), 1.0))
+    _, is_found = box_minima(hessian, np.array([[5.0, 0.0], [0.1, 0.1]]), *ends, max_rounds=1)
+    assert is_found.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("seed", [8, 9])
+def test_many_correlated_entries_take_many_rounds(seed):
+    """After 200 rounds their active set is not known; a step that is not exact loses the digits of small entries."""
+    rng, n = np.random.default_rng(seed), 41
+    root = rng.normal(size=(n, 6))
+    hessian, gradient = root @ root.T + 1e-6 * np.eye(n), 10 * rng.normal(size=n)
+    lower, upper = (rng.exponential(size=n) * 10.0 ** rng.uniform(-3, 2, size=n) for _ in range(2))
+    given = hessian[None], gradient[None], -lower[None], upper[None]
+    assert not box_minima(*given)[1].any()
+    steps, is_found = box_minima(*given, max_rounds=PIVOT_ROUNDS)
+    assert is_found.all()
+    assert_optimal(Program(hessian, gradient, np.zeros(n), -lower, upper), steps[0])
+    assert_optimal(Program(hessian, gradient, np.zeros(n), -lower, upper), steps[0])
+
+
+def test_a_singular_quadratic_on_a_box_is_still_minimised():
+    """Curvature that rounding made singular: the least 1/2 s^2 + 2 s, with s the sum of two entries in [-1, 1], is -2.
+
+    A library refuses the linear system, and the learner that asks must not see that.
+    """
+    hessian, gradient = np.ones((1, 2, 2)), np.full((1, 2), 2.0)
+    steps, _ = box_minima(hessian, gradient, np.full((1, 2), -1.0), np.full((1, 2), 1.0))
+    assert_allclose(0.5 * steps.sum() ** 2 + 2 * steps.sum(), -2.0, atol=1e-9)
+    assert (np.abs(steps) <= 1).all()

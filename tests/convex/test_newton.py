@@ -9,8 +9,7 @@ from scipy.optimize import least_squares as reference
 from scipy.special import expit, xlogy
 
 from tutelage.convex import newton
-from tutelage.convex.blocks import Block, contained
-from tutelage.convex.models import model_minimum
+from tutelage.convex.blocks import Block, contained, model_minimum
 from tutelage.convex.newton import Expansion, Residuals, Slope, ascend, least_squares, proximal_newton
 from tutelage.outcomes import Ended, NotConverged, OutOfTime
 

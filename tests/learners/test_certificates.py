@@ -16,7 +16,7 @@ from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
-from tutelage.convex.models import model_minimum
+from tutelage.convex.blocks import model_minimum
 from tutelage.convex.newton import Reached
 from tutelage.learners import exact as exact_learners
 from tutelage.learners import sampled as observed

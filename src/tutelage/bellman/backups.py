@@ -15,7 +15,7 @@ import numpy as np
 from tutelage.arrays import Indices, SparseRows, Vector
 from tutelage.chains.iterations import bicgstab, krylov_steps, split_rows
 from tutelage.chains.resolvent import discounted_rows
-from tutelage.compiling import FASTMATH, IN_ORDER, Edges, block_edges, compiled, in_blocks, unsigned
+from tutelage.compiling import FASTMATH, IN_ORDER, compiled, unsigned
 from tutelage.model.mdp import MDP, endless
 
 # row, column, probability, first, reward, discount: see `tutelage.compiling`.
@@ -73,11 +73,11 @@ def _choice_values(problem: Problem, value: Vector, choice_value: Vector, begin:
 
 
 @compiled(fastmath=FASTMATH)
-def soft_backup_range(problem: Problem, value: Vector, policy: Vector, backed: Vector, low: int, high: int) -> None:
-    """For the states low .. high, V(s) = log sum over choices of exp Q(c) into `backed`, exp(Q - V) into `policy`."""
+def soft_backup_loop(problem: Problem, value: Vector, policy: Vector, backed: Vector) -> None:
+    """V(s) = log sum over choices of exp Q(c) into `backed`, exp(Q - V) into `policy`."""
     first = problem[3]
-    for begin in range(low, high, CHUNK):
-        end = min(begin + CHUNK, high)
+    for begin in range(0, len(value), CHUNK):
+        end = min(begin + CHUNK, len(value))
         _choice_values(problem, value, policy, first[begin], first[end])
         for s in range(begin, end):
             best = -math.inf
@@ -108,7 +108,7 @@ def soft_newton(problem: Problem, value: Vector, policy: Vector) -> float:
     row, column, probability, first, _, discount = problem
     backed, last = np.empty_like(value), np.inf
     for _ in range(50):
-        soft_backup_range(problem, value, policy, backed, 0, len(value))
+        soft_backup_loop(problem, value, policy, backed)
         backed -= value
         residual = np.abs(backed).max()
         if residual <= 1e-12 or (residual <= 1e-9 and residual > 0.5 * last):
@@ -120,15 +120,13 @@ def soft_newton(problem: Problem, value: Vector, policy: Vector) -> float:
 
 
 @compiled(fastmath=FASTMATH)
-def hard_backup_range(
-    problem: Problem, value: Vector, choice: Indices, slack: float, backed: Vector, low: int, high: int
-) -> None:
-    """For the states low .. high, V(s) = max over choices of Q(c) into `backed`.
+def hard_backup_loop(problem: Problem, value: Vector, choice: Indices, slack: float, backed: Vector) -> None:
+    """V(s) = max over choices of Q(c) into `backed`.
 
     `choice` changes to the best choice only where that is better by more than `slack`.
     """
     row, column, probability, first, reward, discount = problem
-    for s in range(low, high):
+    for s in range(len(value)):
         best = kept = -math.inf
         best_choice = choice[s]
         for c in range(first[s], first[s + 1]):
@@ -196,7 +194,7 @@ def hard_sweeps(problem: Problem, start: Vector, tolerance: float, n_least: int)
 class CompiledOperators:
     """The Bellman operators of a large MDP; `equations.Operators` has their equations.
 
-    Backups are computed in blocks of states on several threads; policies are evaluated by Krylov steps.
+    Policies are evaluated by Krylov steps.
     """
 
     mdp: MDP
@@ -204,12 +202,12 @@ class CompiledOperators:
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
         policy, backed = np.empty(self.mdp.n_choices), np.empty_like(value)
-        in_blocks(self._edges, soft_backup_range, self.problem, value, policy, backed)
+        soft_backup_loop(self.problem, value, policy, backed)
         return backed, policy
 
     def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
         moved, backed = choice.copy(), np.empty_like(value)
-        in_blocks(self._edges, hard_backup_range, self.problem, value, moved, slack, backed)
+        hard_backup_loop(self.problem, value, moved, slack, backed)
         return backed, moved
 
     def guess(self) -> Vector:
@@ -223,10 +221,6 @@ class CompiledOperators:
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
         row, column, probability, first, _, discount = self.problem
         return krylov_steps(split_rows((row, column, probability), first, discount * policy), right, tolerance, 1_000)
-
-    @cached_property
-    def _edges(self) -> Edges:
-        return block_edges(self.mdp.transition.indptr[self.mdp.first_choice])
 
     @cached_property
     def problem(self) -> Problem:

@@ -181,11 +181,7 @@ class Operators:
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
         """About (I - discount P)^-1 right, with a residual of `tolerance` relative to `right` in the 2-norm."""
-        if policy.ndim == 1:
-            return policy_resolvent(self.mdp, policy).solve(right, False)
-        outcomes.spend(policy.shape[1] - 1)
-        columns = zip(policy.T.copy(), right.T.copy(), strict=True)
-        return np.array([policy_resolvent(self.mdp, shares).values(sums) for shares, sums in columns]).T
+        return policy_resolvent(self.mdp, policy).solve(right, False)
 
 
 def bellman_operators(mdp: MDP, reward: Vector) -> Any:

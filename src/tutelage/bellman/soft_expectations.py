@@ -65,6 +65,11 @@ class SoftExpansion(Readable):
     ahead: Matrix
     inverse: Resolvent
 
+    @property
+    def value(self) -> Vector:
+        """(S,), the soft value."""
+        return self.solved.value
+
 
 def combined_features(domain: Domain) -> Matrix:
     """(S, d_r + d_c), or (C, d_r + d_c) where either kind sits on choices; reward features first."""
@@ -75,7 +80,12 @@ def combined_features(domain: Domain) -> Matrix:
 
 
 def soft_expansion(
-    mdp: MDP, features: Matrix, weights: ArrayLike, *, accuracy: float = 1e-10, near: SoftExpansion | None = None
+    mdp: MDP,
+    features: Matrix,
+    weights: ArrayLike,
+    *,
+    accuracy: float = 1e-10,
+    near: SoftExpansion | None = None,
 ) -> SoftExpansion:
     """Value, gradient and Hessian of the soft return at the weights (d,); features (S, d) or (C, d).
 
@@ -84,7 +94,7 @@ def soft_expansion(
     checked = floats(weights, "weights", ndim=1)
     check_length(checked, features.shape[1], "weights", "features")
     # The value near these weights, to first order.
-    start = None if near is None else near.solved.value + near.ahead @ (checked - near.weights)
+    start = None if near is None else near.value + near.ahead @ (checked - near.weights)
     solved = solve_soft(mdp, features @ checked, accuracy=accuracy, start=start)
     return expansion_around(mdp, features, checked, solved, policy_resolvent(mdp, solved.policy))
 

@@ -25,7 +25,6 @@ from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.resolvent import (
     any_choice,
     choice_resolvent,
-    choice_visits,
     has_dense_moves,
     has_short_moves,
     typical_method,
@@ -98,7 +97,7 @@ class Planner:
         self.plan = plan = plan_hard(mdp, reward, accuracy=accuracy, start=self.plan)
         # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
         best = float(np.einsum("s,s->", mdp.initial, plan.value)) + plan.error_bound
-        visits = choice_visits(mdp, plan.choice)
+        visits = choice_resolvent(mdp, plan.choice).visits(mdp.initial)
         visited = np.flatnonzero(visits)
         here = visited if len(self.features) == mdp.n_states else plan.choice[visited]
         counts = visits[visited] @ self.features[here]
@@ -114,7 +113,8 @@ class Planner:
 
     def visits(self, column: Column, shares: Vector) -> Vector:
         """(S,), the visits of a column times its weight for each group of starts."""
-        return np.asarray(shares[0] * choice_visits(self.domain.mdp, column.choice))
+        mdp = self.domain.mdp
+        return np.asarray(shares[0] * choice_resolvent(mdp, column.choice).visits(mdp.initial))
 
 
 @dataclass(eq=False)
@@ -200,7 +200,8 @@ def opened(domain: Domain, price: Vector, *, has_groups: bool) -> tuple[Planner,
     if np.isinf(mdp.horizon):
         # At another price going on may pay.
         price = np.zeros_like(price)
-    if mdp.n_states <= COMPILED_ABOVE or np.count_nonzero(choice_visits(mdp, choice)) <= SPREAD * mdp.n_states:
+    n_visited = np.count_nonzero(choice_resolvent(mdp, choice).visits(mdp.initial))
+    if mdp.n_states <= COMPILED_ABOVE or n_visited <= SPREAD * mdp.n_states:
         planner = Planner(domain)
         return planner, planner.price_out(price).columns
     improver = Improver(domain, has_groups=has_groups)

@@ -172,9 +172,9 @@ def _solved(scaled: Scaled, slope: Vector, balls: list[Ball]) -> tuple[Vector, V
         n_equal=len(equal),
     )
     found = solution.answer
-    if solution.ended is not Ended.CONVERGED or not np.isfinite(found.multipliers).all():
+    if solution.ended is not Ended.CONVERGED or not np.isfinite(found.within_multipliers).all():
         return None
-    y, of_cones = found.multipliers[len(equal) :][:m], found.multipliers[len(equal) + m + n :]
+    y, of_cones = found.within_multipliers[:m], found.within_multipliers[m + n :]
     t = -of_cones.reshape(len(balls), -1)[:, 1:]
     # A limit on a feature that is zero everywhere has any multiplier in the library, but costs nothing.
     y = np.where(within.any(axis=1), np.maximum(y, 0.0), 0.0)

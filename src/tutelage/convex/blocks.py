@@ -1,10 +1,21 @@
-"""Simple convex terms for `newton`: their sets, their optimality conditions and their part of a duality gap.
+"""Small quadratic models: simple convex terms h on blocks of entries, and the exact minimum of a quadratic plus these.
 
     h(x) = slope @ |x| + curvature / 2 * |x|^2   on the ball   norm_q(sums of x by group) <= radius
 
 The set is a box (q = inf) or a ball (q = 1 or 2). On the surface of a ball the optimality conditions have a multiplier
 m >= 0: m times the sum of |x|, or m / 2 times the sum of squares, is added to the objective. A unit may differ from
-entry to entry except in a ball. `models` minimises a quadratic plus such terms.
+entry to entry except in a ball. One step of every method of this package is the exact minimum of such a model,
+
+    minimise over z   gradient @ (z - x) + 1/2 (z - x) @ hessian @ (z - x) + h(z)
+
+On a box by principal pivoting (`box_minima`): entries at a bound are fixed, the others solve a linear system, and those
+that violate their optimality conditions change between fixed and free. With balls by an interior point (Clarabel),
+which is not exact, but shows which entries rest at zero or at a bound, and which balls bind (`Block.settled`). With
+these fixed, the optimality conditions are equations in the free entries and one multiplier m for each surface,
+
+    hessian (z - x) + gradient + grad h(z) + sum of m_k normal_k(z) = 0,        z on the surfaces,
+
+linear but for the products m z of balls with q = 2. A few Newton steps solve them to rounding.
 """
 
 import math
@@ -16,10 +27,22 @@ from typing import Self
 import numpy as np
 from scipy.linalg import block_diag
 
+from tutelage import outcomes
 from tutelage.arrays import Flags, Indices, Matrix, Vector
+from tutelage.convex.programs import minimise_conic
 
 # A block within this relative distance of its radius counts as on the surface of its ball or box.
 SURFACE = 1e-12
+# An interior point takes as long as this many steps of another iteration on a small model.
+CONE_COST = 5
+# Newton steps on the free entries; they converge quadratically from the interior point, whose error is about 1e-6.
+POLISHING_STEPS = 4
+# A residual of the model's conditions, relative to the gradient, at which an active set counts as the right one.
+EXACT_ENOUGH = 1e-11
+# Rounds of pivoting for one model: 41 correlated entries within narrow bounds took more than 200, one change each.
+PIVOT_ROUNDS = 3_000
+# The rounding error of one pivoting step, relative to the numbers that it is made of.
+PIVOT_ERROR = 1e-13
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +115,25 @@ class Block:
         rests = (x == 0) & self.has_kink(self.is_on_surface(x)) if self.is_signed else x <= 0
         return rests if self.is_ball else rests | (np.abs(x) >= (1 - SURFACE) * self.radius)
 
+    def settled(self, gradient: Vector, x: Vector, length: Vector) -> tuple[Vector, Flags, bool]:
+        """A point close to a minimum with the entries at rest exactly there, which these are, and whether a ball binds.
+
+        An entry rests at its kink or bound where a step of its length (n,) along the gradient leads there or beyond. A
+        ball binds where its slack is smaller than its multiplier.
+        """
+        m, total = 0.0, gradient + self.curvature * x
+        if self.is_ball:
+            m, radius = self.multiplier(gradient, x), float(self.radius)
+            pull = m * (1.0 if self.norm == 1 else radius)
+            m = m if radius - self.size(x) < length.max() * pull else 0.0
+        # The multiplier of a sum is a slope of its entries.
+        slope = length * (self.slope + m * (self.norm == 1))
+        towards = x - length * (total if self.norm == 1 or m == 0 else total + m * self.normal(x))
+        at_zero = (np.abs(towards) <= slope) & self.has_kink(m > 0) if self.is_signed else towards <= slope
+        at_limit = ~at_zero & (not self.is_ball) & (np.abs(towards) - slope >= self.radius)
+        exact = np.where(at_zero, 0.0, np.where(at_limit, np.copysign(self.radius, towards), x))
+        return exact, at_zero | at_limit, m > 0
+
     def is_on_surface(self, x: Vector) -> bool:
         """Whether the ball holds x back."""
         return self.is_ball and self.size(x) >= (1 - SURFACE) * float(self.radius)
@@ -124,11 +166,9 @@ class Block:
 
     def multiplier(self, gradient: Vector, x: Vector) -> float:
         """The m >= 0 of a ball that fits gradient + grad h + m * normal = 0 best at x, where x is not zero."""
-        moves = x != 0
-        total = (gradient + self.slope * self.signs(x) + self.curvature * x)[moves]
-        normal = self.normal(x)[moves]
-        # Each condition weighted by the size of its entry.
-        weight = np.abs(x[moves]) if self.norm == 1 else np.ones(len(normal))
+        total, normal = gradient + self.slope * self.signs(x) + self.curvature * x, self.normal(x)
+        # Each condition weighted by the size of its entry: entries at a kink or bound say nothing.
+        weight = np.abs(x) / (float(np.abs(x).max(initial=0.0)) or 1.0)
         size = float(weight * normal @ normal)
         return max(-float(weight * normal @ total) / size, 0.0) if size > 0 else 0.0
 
@@ -166,16 +206,13 @@ class Block:
             best = signed * over / self.curvature
             kept = (gradient * (x - best)) + self.slope * (np.abs(x) - np.abs(best))
             return float(np.sum(kept + 0.5 * self.curvature * (x - best) * (x + best)))
-        used = float(np.sum(gradient * x + self.slope * np.abs(x)))
+        used = gradient * x + self.slope * np.abs(x)
         if self.is_ball:
-            if self.norm == 1:
-                return used + float(self.radius) * float(over.max(initial=0.0))
             best_of_group = np.zeros(int(self.groups.max()) + 1)
             np.maximum.at(best_of_group, self.groups, over)
-            return used + float(self.radius) * float(np.linalg.norm(best_of_group))
-        is_limited = np.isfinite(np.broadcast_to(self.radius, x.shape))
-        at_limit = np.where(is_limited, np.broadcast_to(self.radius, x.shape), 0.0) * over
-        return float(np.sum(np.abs(gradient * x + self.slope * np.abs(x) + at_limit)))
+            dual = np.linalg.norm(best_of_group, math.inf if self.norm == 1 else 2)
+            return float(np.sum(used) + self.radius * dual)
+        return float(np.sum(np.abs(used + np.where(np.isfinite(self.radius), self.radius, 0.0) * over)))
 
     def _conditions(self, gradient: Vector, x: Vector, slope: Vector, radius: float | Vector) -> Vector:
         """(n,), x - argmin over z of 1/2 |z - (x - gradient)|^2 + h(z) on a box, without the difference."""
@@ -234,3 +271,208 @@ def residual(gradient: Vector, blocks: Sequence[Block], x: Vector) -> float:
 def gap(gradient: Vector, blocks: Sequence[Block], x: Vector) -> float:
     """The duality gap of f + h at x, for the gradient of f there, relative to f + h's own conjugate."""
     return sum(block.gap(gradient[part], x[part]) for block, part in zip(blocks, slices(blocks), strict=True))
+
+
+def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> Vector:
+    """argmin over z of gradient @ (z - x) + 1/2 (z - x) @ hessian @ (z - x) + h(z), for a positive definite hessian."""
+    model = _Model.of(gradient, hessian, blocks, x)
+    on_box = None if any(block.is_ball for block in blocks) else model.on_box()
+    return model.minimum() if on_box is None else on_box
+
+
+def _solved(systems: Matrix, right: Matrix) -> Matrix:
+    """The solution of systems (n, d, d) in units of their diagonals, which may be singular by rounding."""
+    try:
+        return np.asarray(np.linalg.solve(systems, right), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        eased = systems + PIVOT_ERROR * np.eye(systems.shape[-1])
+        return np.asarray(np.linalg.solve(eased, right), dtype=np.float64)
+
+
+def box_minima(
+    hessian: Matrix, gradient: Matrix, lower: Matrix, upper: Matrix, *, n_together: int = 6, max_rounds: int = 200
+) -> tuple[Matrix, Flags]:
+    """(n, d), the minimum of each of n quadratics on a box, and whether it was found.
+
+    hessian: (n, d, d), positive definite. gradient, lower, upper: (n, d), with lower <= 0 <= upper, the start.
+    n_together: rounds in which all misplaced entries change; later only the last one does, which cannot cycle (Murty).
+    """
+    unit = 1 / np.sqrt(np.einsum("ndd->nd", hessian))
+    hessian, gradient = unit[:, :, None] * hessian * unit[:, None, :], unit * gradient
+    limits, lower, upper = (lower, upper), lower / unit, upper / unit
+    at_low, at_high = (lower >= 0) & (gradient > 0), (upper <= 0) & (gradient < 0)
+    eye, places = np.eye(gradient.shape[1]), np.arange(gradient.shape[1])
+    noise, below, above = (PIVOT_ERROR * (1 + np.abs(part)) for part in (gradient, lower, upper))
+    for n_rounds in range(max_rounds):
+        is_fixed = at_low | at_high
+        fixed = np.where(at_low, lower, np.where(at_high, upper, 0.0))
+        free = np.where(is_fixed[:, :, None] | is_fixed[:, None, :], eye, hessian)
+        right = np.where(is_fixed, fixed, -gradient - np.einsum("nde,ne->nd", hessian, fixed))
+        z = _solved(free, right[:, :, None])[:, :, 0]
+        slope = gradient + np.einsum("nde,ne->nd", hessian, z)
+        is_low = np.where(is_fixed, at_low & (slope >= -noise), z < lower - below)
+        is_high = np.where(is_fixed, at_high & (slope <= noise), z > upper + above)
+        misplaced = (is_low != at_low) | (is_high != at_high)
+        if not misplaced.any():
+            break
+        moves = misplaced
+        if n_rounds >= n_together:
+            moves = misplaced & (places == np.where(misplaced, places, -1).max(axis=1, keepdims=True))
+        at_low, at_high = np.where(moves, is_low, at_low), np.where(moves, is_high, at_high)
+    steps = np.where(at_low, limits[0], np.where(at_high, limits[1], np.clip(unit * z, *limits)))
+    return steps, ~misplaced.any(axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Model:
+    """The quadratic and its blocks; slope, radius, curvature, signed: (n,), those of each entry."""
+
+    gradient: Vector
+    hessian: Matrix
+    blocks: Sequence[Block]
+    x: Vector
+    slope: Vector
+    radius: Vector
+    curvature: Vector
+    signed: Flags
+
+    @classmethod
+    def of(cls, gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> "_Model":
+        radius = np.concatenate([np.full(len(block), block.radius) for block in blocks])
+        curvature = np.concatenate([np.full(len(block), block.curvature) for block in blocks])
+        signed = np.concatenate([np.full(len(block), block.is_signed) for block in blocks])
+        slope = np.concatenate([block.slope for block in blocks])
+        return cls(gradient, hessian, blocks, x, slope, radius, curvature, signed)
+
+    @property
+    def parts(self) -> list[tuple[Block, slice]]:
+        return list(zip(self.blocks, slices(self.blocks), strict=True))
+
+    @property
+    def curved(self) -> Matrix:
+        """(n, n), the Hessian with the curvature of h."""
+        return self.hessian + np.diag(self.curvature)
+
+    def slope_at(self, z: Vector) -> Vector:
+        """The gradient of the quadratic at z."""
+        return self.gradient + self.hessian @ (z - self.x)
+
+    def on_box(self) -> Vector | None:
+        """The minimum where no block is a ball; None where it is so flat that rounding decides which entries are free.
+
+        On each side of its kinks the model is a quadratic on a box. An entry that ends at its kink changes sides where
+        that decreases the objective, so that no side comes twice.
+        """
+        x, kinked = self.x, self.signed & (self.slope > 0)
+        side = np.where(kinked & (x != 0), np.sign(x), np.where(kinked, -np.sign(self.gradient), 1.0))
+        side = np.where(side == 0, 1.0, side)
+        for _ in range(2 * len(x) + 1):
+            lower = np.where(self.signed & ~(kinked & (side > 0)), -self.radius, 0.0)
+            upper = np.where(kinked & (side < 0), 0.0, self.radius)
+            push = self.slope_at(x) + self.curvature * x + side * self.slope
+            limits = (lower - x)[None], (upper - x)[None]
+            (step,), (is_found,) = box_minima(self.curved[None], push[None], *limits, max_rounds=PIVOT_ROUNDS)
+            if not is_found:
+                return None
+            x = np.asarray(np.clip(x + step, lower, upper))
+            is_misplaced = kinked & (x == 0) & (side * self.slope_at(x) > self.slope)
+            if not is_misplaced.any():
+                return x
+            side = np.where(is_misplaced, -side, side)
+        return None
+
+    def minimum(self) -> Vector:
+        """The solution on the active set near x where that is the right one, as in the last steps of a method.
+
+        Otherwise the interior point with its active set made exact, or as it is where that has the smaller error.
+        """
+        near = self._polished(self.x)
+        if self._error(near) <= EXACT_ENOUGH * float(np.abs(self.gradient).max()):
+            return near
+        outcomes.spend(CONE_COST)
+        rough = self._interior_point()
+        points = [near, contained(self.blocks, rough), self._polished(rough)]
+        errors = [self._error(z) for z in points]
+        return points[int(np.nanargmin(errors))] if np.isfinite(errors).any() else self.x
+
+    def _error(self, z: Vector) -> float:
+        return residual(self.slope_at(z), self.blocks, z)
+
+    def _interior_point(self) -> Vector:
+        """A point near the minimum, by a cone program in variables u with z = to_z @ u.
+
+        Each entry of z is one variable, and where zero is a kink the difference of two, which are not negative. Units
+        make the curvature of each entry one, or are the radius where it is smaller.
+        """
+        n, alone, offset = len(self.x), 1 / np.sqrt(np.diag(self.curved)), self.slope_at(np.zeros(len(self.x)))
+        kinked = np.concatenate([block.is_signed & block.has_kink(block.is_ball) for block in self.blocks])
+        entry = np.concatenate([np.arange(n), np.flatnonzero(kinked)])
+        pull = float((alone * (np.abs(offset) + np.abs(self.slope))).max())
+        unit = np.minimum(alone * max(pull, np.finfo(np.float64).tiny), self.radius)[entry]
+        to_z = (entry == np.arange(n)[:, None]) * np.where(np.arange(len(entry)) < n, unit, -unit)
+        has_floor = (kinked | ~self.signed)[entry]
+        quadratic = to_z.T @ self.curved @ to_z
+        linear = to_z.T @ offset + np.where(has_floor, unit * self.slope[entry], 0.0)
+        pieces, cones = [(-np.eye(len(entry))[has_floor], np.zeros(int(has_floor.sum())))], []
+        for block, part in self.parts:
+            if block.is_ball and block.norm == 2:
+                sums = np.arange(int(block.groups.max()) + 1)[:, None] == block.groups
+                rows = np.vstack([np.zeros(len(entry)), -(sums @ to_z[part])])
+                cones.append((rows, np.append(block.radius, np.zeros(len(sums)))))
+            elif block.is_ball:
+                pieces.append((np.abs(to_z[part]).sum(axis=0)[None], np.array([block.radius])))
+            else:
+                ended = np.flatnonzero(np.isfinite(self.radius[part])) + part.start
+                ends, limits = to_z[ended] / unit[ended, None], self.radius[ended] / unit[ended]
+                pieces += [(ends, limits), (-ends, limits)]
+        sizes = [float(np.abs(rows).max(initial=0.0)) or 1.0 for rows, _ in pieces + cones]
+        scaled = [(rows / size, right / size) for (rows, right), size in zip(pieces + cones, sizes, strict=True)]
+        rows, right = (np.concatenate(part) for part in zip(*scaled, strict=True))
+        size, heights = (
+            max(float(np.abs(linear).max()), float(np.abs(quadratic).max())),
+            [len(cone[1]) for cone in cones],
+        )
+        given = (quadratic / size, linear / size, rows, right, len(right) - sum(heights), heights)
+        return np.asarray(to_z @ minimise_conic(*given).answer.x)
+
+    def _polished(self, near: Vector) -> Vector:
+        """The solution of the optimality conditions with the entries fixed and on the surfaces that a point shows."""
+        slope, length = self.slope_at(near), 1 / np.diag(self.curved)
+        shown = [block.settled(slope[part], near[part], length[part]) for block, part in self.parts]
+        start, is_fixed = (np.concatenate([part[k] for part in shown]) for k in (0, 1))
+        balls = [pair for pair, (_, _, binds) in zip(self.parts, shown, strict=True) if binds]
+        z, free, slope = start.copy(), np.flatnonzero(~is_fixed), self.slope_at(start)
+        m = np.array([block.multiplier(slope[part], z[part]) for block, part in balls])
+        kinks = self.slope * np.where(self.signed, np.sign(z), 1.0)
+        for _ in range(POLISHING_STEPS if any(block.norm == 2 for block, _ in balls) else 1):
+            system, normals = self.curved, np.zeros((len(balls), len(z)))
+            for k, (block, part) in enumerate(balls):
+                normals[k, part] = block.normal(z[part])
+                system[part, part] += max(float(m[k]), 0.0) * block.bend
+            short = np.array([block.short(z[part]) for block, part in balls])
+            wrong = self.slope_at(z) + self.curvature * z + kinks + normals.T @ m
+            step = _newton_step(system[np.ix_(free, free)], normals[:, free], -wrong[free], short)
+            if not np.isfinite(step).all():
+                break
+            z[free] += step[: len(free)]
+            m = m + step[len(free) :]
+        # An entry that has crossed its kink rests there.
+        is_lost = (np.sign(z) != np.sign(start)) & (start != 0) & (kinks != 0)
+        return contained(self.blocks, np.where(is_lost, 0.0, z))
+
+
+def _newton_step(hessian: Matrix, normals: Matrix, wrong: Vector, short: Vector) -> Vector:
+    """The Newton step of the optimality conditions on the free entries and the multipliers.
+
+    Scaled to unit curvature, so that entries of any size count alike.
+    """
+    unit, k = 1 / np.sqrt(np.diag(hessian)), len(normals)
+    rows = normals * unit
+    length = np.linalg.norm(rows, axis=1)
+    length = np.where(length > 0, length, 1.0)
+    rows = rows / length[:, None]
+    system = np.block([[unit[:, None] * hessian * unit, rows.T], [rows, np.zeros((k, k))]])
+    right = np.concatenate([unit * wrong, short / length])
+    answer = _solved(system, right)
+    answer = answer + _solved(system, right - system @ answer)
+    return np.concatenate([unit * answer[: len(unit)], answer[len(unit) :] / length])

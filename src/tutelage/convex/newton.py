@@ -30,8 +30,7 @@ import numpy as np
 
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
-from tutelage.convex.blocks import Block, contained, gap, residual, terms
-from tutelage.convex.models import box_minima, model_minimum
+from tutelage.convex.blocks import Block, box_minima, contained, gap, model_minimum, residual, terms
 from tutelage.outcomes import Ended, NotConverged, OutOfTime, Solution
 
 # A residual of the optimality conditions, or a duality gap relative to the value, that rounding may leave.

@@ -240,15 +240,6 @@ def _clarabel(curvature: Any, slope: Vector, rows: Any, right: Vector, cones: li
     return clarabel.DefaultSolver(*given).solve()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConicPoint:
-    """x with the slacks right - rows @ x and the multipliers of all rows."""
-
-    x: Vector
-    slacks: Vector
-    multipliers: Vector
-
-
 def minimise_conic(
     curvature: Matrix,
     slope: Vector,
@@ -258,20 +249,21 @@ def minimise_conic(
     balls: Sequence[int],
     *,
     n_equal: int = 0,
-) -> Solution[ConicPoint]:
+) -> ProgramSolution:
     """minimise 1/2 x @ curvature @ x + slope @ x where right - rows @ x lies in a product of cones.
 
     The first n_equal entries are zero and the next n_linear not negative; then each ball, a number of entries whose
-    first is at least the 2-norm of the others. CONVERGED is what the library says; the caller judges the result.
+    first is at least the 2-norm of the others. `within_multipliers` are those of all rows after the first n_equal.
+    CONVERGED is what the library says; the caller judges the result.
     """
     cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_linear)]
     cones += [*(clarabel.SecondOrderConeT(size) for size in balls)]
     result = _clarabel(np.triu(curvature), slope, rows, right, cones, CLARABEL_TOLERANCE)
-    x, slacks, multipliers = (np.array(part) for part in (result.x, result.s, result.z))
+    x, nu, y = np.array(result.x), *np.split(np.array(result.z), [n_equal])
     is_solved = result.status in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved)
     ended = Ended.CONVERGED if is_solved and bool(np.isfinite(x).all()) else Ended.SETTLED
-    residual, point = max(result.r_prim, result.r_dual), ConicPoint(x, slacks, multipliers)
-    return Solution(point, result.obj_val, result.obj_val_dual, residual, ended, result.iterations)
+    residual, pair = max(result.r_prim, result.r_dual), PrimalDual(x, nu, y, result.r_prim, result.r_dual)
+    return Solution(pair, result.obj_val, result.obj_val_dual, residual, ended, result.iterations)
 
 
 def _active_by_multipliers(

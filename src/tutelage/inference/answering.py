@@ -21,8 +21,7 @@ import numpy as np
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
 from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
-from tutelage.convex.blocks import SURFACE
-from tutelage.convex.models import box_minima
+from tutelage.convex.blocks import SURFACE, box_minima
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import NotConverged
 

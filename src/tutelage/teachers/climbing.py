@@ -32,8 +32,7 @@ from tutelage import outcomes
 from tutelage.arrays import Matrix, Readable, Vector
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import no_limits
-from tutelage.convex.blocks import Block, free_directions, inverse
-from tutelage.convex.models import model_minimum
+from tutelage.convex.blocks import Block, free_directions, inverse, model_minimum
 from tutelage.convex.newton import Slope, ascend
 from tutelage.learners.dual import Dual, Reduction, Settled
 from tutelage.learners.penalties import Tangents

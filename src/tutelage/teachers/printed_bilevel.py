@@ -7,9 +7,10 @@ With lambda = (alpha^low, alpha^up, beta) and pi_lambda the soft policy of the w
     step iii   the better of the two
 
 each by `convex.frank_wolfe` from two starts: all zero, and the alpha that the learner infers from the agnostic lesson,
-with beta zero. If the start of step i violates a limit, beta is first set to C_c. A start that is still infeasible goes
-to `frank_wolfe.restore`; points that remain infeasible are discarded. Constraints hold to 1e-6: with delta = 0 no soft
-policy satisfies step i exactly, since it visits every state. The rewards in the paper, with delta = 0, need step ii.
+with beta zero. If the start of step i violates a limit, beta is first set to C_c. From a start that is still infeasible
+the method first lowers the violation; points that remain infeasible are discarded. Constraints hold to 1e-6: with
+delta = 0 no soft policy satisfies step i exactly, since it visits every state. The rewards in the paper, with
+delta = 0, need step ii.
 
 The branches are not the learner's optimality (KKT) conditions: beta_j = 0 and mu_c[j] <= delta_j, or 0 < beta_j < C_c
 and mu_c[j] = delta_j, or beta_j = C_c and mu_c[j] >= delta_j, for each preference j.
@@ -35,7 +36,7 @@ from tutelage.constrained.occupancy_polytope import reward_vector
 from tutelage.convex import frank_wolfe
 from tutelage.convex.frank_wolfe import Evaluation, NonlinearProgram
 from tutelage.model.mdp import endless
-from tutelage.outcomes import Ended, InvalidModel, NotConverged
+from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.roles import Multipliers
 from tutelage.teachers.base import KnownEntropyLearner
 from tutelage.teachers.climbing import LocalOptimum
@@ -63,7 +64,7 @@ class BranchOptimum(LocalOptimum):
 
     multipliers: lambda. preference: (d_c,), mu_c(pi_lambda). violation: the largest one of the branch's conditions; the
     learner earns the reward if there is none. gap, ended: of the Frank-Wolfe method, or, if no feasible start was
-    found, the violation, and how the restoration ended.
+    found, the violation.
     """
 
     branch: Branch
@@ -156,11 +157,8 @@ def branch_start(program: NonlinearProgram[Reached], alpha: Vector) -> Vector:
 
 def _branch_optimum(branch: Branch, program: NonlinearProgram[Reached], alpha: Vector) -> BranchOptimum:
     """One branch from one start: initialisation, then optimisation (App. G)."""
-    found = frank_wolfe.restore(program, branch_start(program, alpha), feasibility_tolerance=BRANCH_TOLERANCE)
-    if found.ended is Ended.CONVERGED:
-        found = frank_wolfe.maximise(
-            program, found.answer.x, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN
-        )
+    start = branch_start(program, alpha)
+    found = frank_wolfe.maximise(program, start, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN)
     here, (solved, reached) = found.answer.here, found.answer.here.source
     low, up, beta = (freeze(part.copy()) for part in np.split(found.answer.x, [len(alpha) // 2, len(alpha)]))
     return BranchOptimum(
