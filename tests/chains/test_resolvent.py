@@ -89,9 +89,11 @@ def test_a_narrow_band_is_solved_in_the_order_of_the_states(width):
     policy = random_policy(rng, mdp)
     choice = mdp.first_choice[:-1] + rng.integers(mdp.choices_per_state)
     right = rng.random((300, 3))
-    for step in (chain(mdp, policy), mdp.transition[choice]):
-        inverse = components(mdp.discount * step, is_narrow=True)
-        assert inverse is not None
+    for inverse, step in (
+        (policy_resolvent(mdp, policy), chain(mdp, policy)),
+        (choice_resolvent(mdp, choice), mdp.transition[choice]),
+    ):
+        assert inverse.method == "narrow band"
         system = np.eye(300) - mdp.discount * step.toarray()
         assert_allclose(inverse.values(right), np.linalg.solve(system, right), rtol=1e-10)
         assert_allclose(inverse.values(right[:, 0]), np.linalg.solve(system, right[:, 0]), rtol=1e-10)
@@ -136,7 +138,7 @@ def test_the_shared_order_of_elimination_gives_the_same_solution(name, size):
 
 
 def test_each_family_has_the_method_that_suits_it():
-    methods = {"garnet": "iterations", "slippery grid": "factors", "queue": "components"}
+    methods = {"garnet": "iterations", "slippery grid": "factors", "queue": "narrow band"}
     methods |= {"roads": "components", "maintenance": "iterations"}
     for name, method in methods.items():
         mdp = family_domain(name, 3_000).mdp

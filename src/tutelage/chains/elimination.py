@@ -1,9 +1,6 @@
-"""Elimination without pivots, compiled: by strongly connected components within their bands, and what an LU costs.
+"""Elimination without pivots, compiled: within a narrow band, by strongly connected components, and what an LU costs.
 
-A = I - discount * P is diagonally dominant by rows, so elimination in any order is stable. No move leads to a later
-component, so components are solved one after another. The states of one keep their order, and no move within it passes
-more than `width` of them: the factors L U of its block of A have no entries further from the diagonal. A chain whose
-moves are short is one narrow band; the chain of a policy with one choice per state has many small components.
+A = I - discount * P is diagonally dominant by rows, so elimination in any order is stable.
 """
 
 import math
@@ -11,27 +8,101 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
+from scipy import sparse
 
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
 from tutelage.compiling import FASTMATH, compiled, unsigned
 
 # Row starts, columns and weights of the discounted moves.
 Rows: TypeAlias = tuple[Indices, Indices, Vector]
-# The states by component; where each component begins among them, and the end; the component of each state; the width
-# of each component; and where the factors of each begin. Entry (i, k) of the factors of a component is in place
-# 2 * width * i + width + k of them; diagonals of U are stored as their inverses.
-Parts: TypeAlias = tuple[Indices, Indices, Indices, Indices, Indices]
+# The states by component; where each component begins among them, and the end; the component of each state; and where
+# the factors of each component begin.
+Parts: TypeAlias = tuple[Indices, Indices, Indices, Indices]
 
 
-def eliminated(moves: SparseRows, label: Indices, n_components: int) -> Callable[..., Vector]:
-    """Solve by elimination of the strongly connected components of I - moves, one after another.
+def narrow_band(rows: SparseRows, first: Indices, share: Vector, width: int) -> Callable[..., Vector]:
+    """Solve by one LU within a narrow band; row s of P is the sum of share(c) * T(c) over first[s] .. first[s+1]."""
+    entries = factorise_band((rows.indptr, rows.indices, rows.data), first, share, width)
 
-    label: (S,), the component of each state, numbered so that no move leads to a later one, as SciPy does.
+    def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
+        x = right.reshape(len(right), -1).astype(np.float64, order="C")
+        (band_visits if is_visits else band_values)(entries, x)
+        return x.reshape(right.shape)
+
+    return solve
+
+
+@compiled(fastmath=FASTMATH)
+def factorise_band(rows: Rows, first: Indices, share: Vector, width: int) -> Matrix:
+    """(S, 2 * width + 1), the factors L U of I - P, where no move is further than `width` states.
+
+    Row s of P is the sum of share(c) * T(c) over the rows c from first[s] to first[s+1]. Entry (s, t) is in place
+    t - s + width of row s; diagonals of U are stored as their inverses.
     """
+    row, column, weight = rows
+    n = len(first) - 1
+    entries = np.zeros((n, 2 * width + 1))
+    for s in range(n):
+        entries[s, width] = 1.0
+        for c in range(first[s], first[s + 1]):
+            if share[c] != 0.0:
+                for k in range(row[c], row[c + 1]):
+                    entries[s, np.int64(column[k]) - s + width] -= share[c] * weight[k]
+    for s in range(n):
+        entries[s, width] = 1.0 / entries[s, width]
+        for t in range(s + 1, min(s + width + 1, n)):
+            factor = entries[t, s - t + width] * entries[s, width]
+            entries[t, s - t + width] = factor
+            if factor != 0.0:
+                for j in range(1, width + 1):
+                    entries[t, s - t + width + j] -= factor * entries[s, width + j]
+    return entries
+
+
+@compiled(fastmath=FASTMATH)
+def band_values(entries: Matrix, x: Matrix) -> None:
+    """A x = right for (S, d) by the factors of a band; x has the right side and is overwritten."""
+    n, d = x.shape
+    width = entries.shape[1] // 2
+    for s in range(n):
+        for t in range(max(s - width, 0), s):
+            for j in range(d):
+                x[s, j] -= entries[s, t - s + width] * x[t, j]
+    for s in range(n - 1, -1, -1):
+        for t in range(s + 1, min(s + width + 1, n)):
+            for j in range(d):
+                x[s, j] -= entries[s, t - s + width] * x[t, j]
+        for j in range(d):
+            x[s, j] *= entries[s, width]
+
+
+@compiled(fastmath=FASTMATH)
+def band_visits(entries: Matrix, start: Matrix) -> None:
+    """A' d = start for (S, 1) by the factors of a band; the start is overwritten."""
+    d, n, width = start[:, 0], len(start), entries.shape[1] // 2
+    # A' = U' L'.
+    for s in range(n):
+        d[s] *= entries[s, width]
+        for t in range(s + 1, min(s + width + 1, n)):
+            d[t] -= entries[s, t - s + width] * d[s]
+    for s in range(n - 1, -1, -1):
+        for t in range(s + 1, min(s + width + 1, n)):
+            d[s] -= entries[t, s - t + width] * d[t]
+
+
+def eliminated(moves: SparseRows, label: Indices, size: Indices) -> Callable[..., Vector]:
+    """Solve by elimination of the strongly connected components of I - moves, one after another, each densely.
+
+    label: (S,), the component of each state, numbered so that no move leads to a later one, as SciPy does. size: of
+    each component.
+    """
+    n = len(label)
+    # SciPy sorts the states by component in one pass.
+    order = sparse.csr_array((np.zeros(n, np.int8), label, np.arange(n + 1)), (n, len(size))).tocsc().indices
+    first, begins = np.concatenate([[0], np.cumsum(size)]), np.concatenate([[0], np.cumsum(size**2)])
+    parts, blocks = (order, first, label, begins), np.zeros(begins[-1])
     rows = (unsigned(moves.indptr), unsigned(moves.indices), moves.data)
-    place, parts = component_parts(rows, label, n_components)
-    blocks = np.zeros(parts[4][-1])
-    factorise_components(rows, parts, place, blocks)
+    factorise_components(rows, parts, blocks)
 
     def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
         x = right.reshape(len(right), -1).astype(np.float64, order="C")
@@ -41,66 +112,44 @@ def eliminated(moves: SparseRows, label: Indices, n_components: int) -> Callable
     return solve
 
 
-@compiled()
-def component_parts(rows: Rows, label: Indices, n_components: int) -> tuple[Indices, Parts]:
-    """The place of each state among the states by component, and the parts."""
-    row, column, _ = rows
-    first, width, begins = (
-        np.zeros(n_components + 1, np.int64),
-        np.zeros(n_components, np.int64),
-        np.zeros(n_components + 1, np.int64),
-    )
-    for s in range(len(label)):
-        first[label[s] + 1] += 1
-    first = np.cumsum(first)
-    order, place, filled = np.empty(len(label), np.int64), np.empty(len(label), np.int64), first.copy()
-    for s in range(len(label)):
-        place[s] = filled[label[s]]
-        order[place[s]] = s
-        filled[label[s]] += 1
-    for s in range(len(label)):
-        for k in range(row[s], row[s + 1]):
-            if label[column[k]] == label[s]:
-                width[label[s]] = max(width[label[s]], abs(place[column[k]] - place[s]))
-    for c in range(n_components):
-        begins[c + 1] = begins[c] + (first[c + 1] - first[c]) * (2 * width[c] + 1)
-    return place, (order, first, label, width, begins)
-
-
 @compiled(fastmath=FASTMATH)
-def factorise_components(rows: Rows, parts: Parts, place: Indices, blocks: Vector) -> None:
-    """The factors L U of I - moves within each component, into `blocks`, which has zeros at first."""
+def factorise_components(rows: Rows, parts: Parts, blocks: Vector) -> None:
+    """The factors L U of I - moves within each component, into `blocks`; diagonals of U as their inverses.
+
+    `blocks` has zeros at first. Rows are diagonally dominant, so elimination needs no pivots.
+    """
     row, column, weight = rows
-    order, first, label, width, begins = parts
+    order, first, label, begins = parts
+    place = np.empty(len(order), np.int64)
+    for i in range(len(order)):
+        place[order[i]] = i
     for c in range(len(first) - 1):
-        low, size, w = first[c], first[c + 1] - first[c], width[c]
-        at = begins[c] + w
+        low, size, at = first[c], first[c + 1] - first[c], begins[c]
         for i in range(size):
             s = order[low + i]
-            blocks[at + 2 * w * i + i] = 1.0
+            blocks[at + i * size + i] = 1.0
             for k in range(row[s], row[s + 1]):
                 if label[column[k]] == c:
-                    blocks[at + 2 * w * i + place[column[k]] - low] -= weight[k]
+                    blocks[at + i * size + place[column[k]] - low] -= weight[k]
         for i in range(size):
-            inverse, end = 1.0 / blocks[at + 2 * w * i + i], min(i + w + 1, size)
-            blocks[at + 2 * w * i + i] = inverse
-            for j in range(i + 1, end):
-                factor = blocks[at + 2 * w * j + i] * inverse
-                blocks[at + 2 * w * j + i] = factor
+            inverse = 1.0 / blocks[at + i * size + i]
+            blocks[at + i * size + i] = inverse
+            for j in range(i + 1, size):
+                factor = blocks[at + j * size + i] * inverse
+                blocks[at + j * size + i] = factor
                 if factor != 0.0:
-                    for k in range(i + 1, end):
-                        blocks[at + 2 * w * j + k] -= factor * blocks[at + 2 * w * i + k]
+                    for k in range(i + 1, size):
+                        blocks[at + j * size + k] -= factor * blocks[at + i * size + k]
 
 
 @compiled(fastmath=FASTMATH)
 def component_values(rows: Rows, parts: Parts, blocks: Vector, x: Matrix) -> None:
     """A x = right for (S, d); x has the right side and is overwritten. Components are solved in their order."""
     row, column, weight = rows
-    order, first, label, width, begins = parts
+    order, first, label, begins = parts
     d = x.shape[1]
     for c in range(len(first) - 1):
-        low, size, w = first[c], first[c + 1] - first[c], width[c]
-        at = begins[c] + w
+        low, size, at = first[c], first[c + 1] - first[c], begins[c]
         for i in range(size):
             s = order[low + i]
             for k in range(row[s], row[s + 1]):
@@ -108,16 +157,16 @@ def component_values(rows: Rows, parts: Parts, blocks: Vector, x: Matrix) -> Non
                 if label[t] != c:
                     for j in range(d):
                         x[s, j] += weight[k] * x[t, j]
-            for h in range(max(i - w, 0), i):
+            for h in range(i):
                 for j in range(d):
-                    x[s, j] -= blocks[at + 2 * w * i + h] * x[order[low + h], j]
+                    x[s, j] -= blocks[at + i * size + h] * x[order[low + h], j]
         for i in range(size - 1, -1, -1):
             s = order[low + i]
-            for h in range(i + 1, min(i + w + 1, size)):
+            for h in range(i + 1, size):
                 for j in range(d):
-                    x[s, j] -= blocks[at + 2 * w * i + h] * x[order[low + h], j]
+                    x[s, j] -= blocks[at + i * size + h] * x[order[low + h], j]
             for j in range(d):
-                x[s, j] *= blocks[at + 2 * w * i + i]
+                x[s, j] *= blocks[at + i * size + i]
 
 
 @compiled(fastmath=FASTMATH)
@@ -125,20 +174,19 @@ def component_visits(rows: Rows, parts: Parts, blocks: Vector, start: Matrix) ->
     """A' d = start for (S, 1), which is overwritten. Components are solved from the last to the first."""
     d = start[:, 0]
     row, column, weight = rows
-    order, first, label, width, begins = parts
+    order, first, label, begins = parts
     for c in range(len(first) - 2, -1, -1):
-        low, size, w = first[c], first[c + 1] - first[c], width[c]
-        at = begins[c] + w
+        low, size, at = first[c], first[c + 1] - first[c], begins[c]
         # A' = U' L'.
         for i in range(size):
             s = order[low + i]
-            d[s] *= blocks[at + 2 * w * i + i]
-            for h in range(i + 1, min(i + w + 1, size)):
-                d[order[low + h]] -= blocks[at + 2 * w * i + h] * d[s]
+            d[s] *= blocks[at + i * size + i]
+            for h in range(i + 1, size):
+                d[order[low + h]] -= blocks[at + i * size + h] * d[s]
         for i in range(size - 1, -1, -1):
             s = order[low + i]
-            for h in range(max(i - w, 0), i):
-                d[order[low + h]] -= blocks[at + 2 * w * i + h] * d[s]
+            for h in range(i):
+                d[order[low + h]] -= blocks[at + i * size + h] * d[s]
         for i in range(size):
             s = order[low + i]
             if d[s] != 0.0:

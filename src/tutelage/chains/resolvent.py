@@ -8,12 +8,12 @@ P has the rows diag(discount) @ transition, and `discount` below is the largest 
 
 One function chooses the method, by the pattern of the chain:
 
-    dense       few states, or moves to a tenth of all states or more
-    band        all moves are short in another order of the states, where these are few
-    components  the strongly connected components are small, as for most policies with one choice per state, or moves
-                within them are short in the order of the states
-    factors     sparse LU, in an order of elimination that all policies of an MDP share
-    iterations  everything else: Krylov steps or sweeps, each answer verified (`iterations`)
+    dense        few states, or moves to a tenth of all states or more
+    band         all moves are short in another order of the states, where these are few
+    narrow band  all moves are short in the order of the states
+    components   the strongly connected components are small, as for most policies with one choice per state
+    factors      sparse LU, in an order of elimination that all policies of an MDP share
+    iterations   everything else: Krylov steps or sweeps, each answer verified (`iterations`)
 
 A is diagonally dominant, so elimination is stable without pivots, and its answers need no check.
 """
@@ -49,6 +49,8 @@ COMPONENT_OPERATIONS, FACTOR_OPERATIONS = 4_000, 5e9
 ITERATED_ACCURACY = 1e-6
 # For these nearly symmetric patterns the ordering of A + A' is several times faster than SuperLU's default.
 BY_DEGREE = "MMD_AT_PLUS_A"
+# The methods whose answers take little more time than a sweep over the states.
+QUICK = ("narrow band", "components")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,6 +130,10 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
         moves = chain(mdp, share, mdp.continuing)
         moves.eliminate_zeros()
         return _sparse(mdp, moves, takes_many=bool(2 * np.count_nonzero(policy) > mdp.n_states + mdp.n_choices))
+    if isinstance(layout, int):
+        from tutelage.chains.elimination import narrow_band
+
+        return Resolvent("narrow band", narrow_band(mdp.continuing, mdp.first_choice, share, layout))
     n, weights = len(mdp.initial), -share[layout.choice] * mdp.continuing.data
     system = np.asarray(np.bincount(layout.place, weights=weights, minlength=n * layout.height), dtype=np.float64)
     system[layout.diagonal :: layout.height + (layout.width is None)] += 1.0
@@ -164,12 +170,9 @@ def check_ends(mdp: MDP, is_taken: Flags) -> None:
         raise InvalidModel(f"this policy goes on for ever from {place}; without discount its totals have no limit")
 
 
-@lru_cache(maxsize=8)
 def has_short_moves(mdp: MDP) -> bool:
     """Whether every move is to a state that is near in the order of the states."""
-    rows = mdp.transition
-    state = np.repeat(np.arange(mdp.n_states), np.diff(rows.indptr[mdp.first_choice]))
-    return int(np.abs(rows.indices - state).max(initial=0)) <= NARROW
+    return isinstance(_layout(mdp), int)
 
 
 @lru_cache(maxsize=8)
@@ -180,7 +183,7 @@ def typical_method(mdp: MDP) -> str:
 
 def _sparse(mdp: MDP, moves: SparseRows, takes_many: bool = False, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
     """The resolvent of a large chain (S, S). takes_many: whether the policy takes most of the choices."""
-    by_parts = components(moves, has_short_moves(mdp))
+    by_parts = components(moves)
     if by_parts is not None:
         return by_parts
     order = elimination_order(mdp, takes_many) if accuracy < ITERATED_ACCURACY else None
@@ -191,18 +194,15 @@ def _sparse(mdp: MDP, moves: SparseRows, takes_many: bool = False, accuracy: flo
     return Resolvent("iterations", krylov(moves, mdp.contraction))
 
 
-def components(moves: SparseRows, is_narrow: bool = False) -> Resolvent | None:
-    """The resolvent of I - moves by components; None where these are so large that it would take long.
-
-    is_narrow: whether all moves are short, so that a component takes little time however large it is.
-    """
+def components(moves: SparseRows) -> Resolvent | None:
+    """The resolvent of I - moves by components; None where these are so large that it would take long."""
     n_components, label = csgraph.connected_components(moves, connection="strong")
-    size = np.bincount(label, minlength=n_components).astype(np.float64)
-    if not is_narrow and float((size**3).sum()) > COMPONENT_OPERATIONS * len(label):
+    size = np.bincount(label, minlength=n_components)
+    if float((size.astype(np.float64) ** 3).sum()) > COMPONENT_OPERATIONS * len(label):
         return None
     from tutelage.chains.elimination import eliminated
 
-    return Resolvent("components", eliminated(moves, label, n_components))
+    return Resolvent("components", eliminated(moves, label, size))
 
 
 def any_choice(mdp: MDP) -> Indices:
@@ -234,12 +234,20 @@ class Layout:
 
 
 @lru_cache(maxsize=8)
-def _layout(mdp: MDP) -> Layout | None:
-    """A band, or a dense layout for few states; None where there are many states and no narrow band."""
+def _layout(mdp: MDP) -> Layout | int | None:
+    """A band, or a dense layout for few states; None where there are many states and no narrow band.
+
+    A number is the width of a narrow band: in the order of the states no choice has a longer move.
+    """
     n, rows = mdp.n_states, mdp.transition
-    if n > REORDERED_LIMIT or has_dense_moves(mdp):
+    if has_dense_moves(mdp):
         return None
     state = np.repeat(np.arange(n), np.diff(rows.indptr[mdp.first_choice]))
+    width = int(np.abs(rows.indices - state).max(initial=0))
+    if n > DENSE_LIMIT and width <= NARROW:
+        return width
+    if n > REORDERED_LIMIT:
+        return None
     choice, to = np.repeat(np.arange(mdp.n_choices), np.diff(rows.indptr)), rows.indices.astype(np.int64)
     if n > FEWEST_IN_BAND:
         both = sparse.coo_array((np.ones(2 * len(to), np.int8), (np.append(state, to), np.append(to, state))), (n, n))
