@@ -15,8 +15,8 @@ from tutelage.chains.expectations import expectation, occupancy
 from tutelage.constrained.columns import Column, Planner
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation, nearest_policy
 from tutelage.constrained.problem import HalfSpaces, no_limits, preference_limits, reward_limits
-from tutelage.model.mdp import Domain
-from tutelage.outcomes import InfeasibleConstraints, InvalidModel
+from tutelage.model.mdp import MDP, Domain
+from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel
 
 ROUTES = ("decomposition", "direct")
 
@@ -297,3 +297,25 @@ def test_allowing_what_the_error_says_is_enough(seed):
     more = np.array([float(advice.get(name, 0.0)) for name in names])
     assert (more > 0).any()
     best_policy(domain, [1.0, 0.5], HalfSpaces(normals, offsets + more, names))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_small_distance_beside_a_large_feature_is_as_close_as_promised(seed):
+    """Features of sizes 1e6, 10 and 1, many limits, and a target that the small ones miss.
+
+    A direct program is exact in the square of the distance, relative to the largest feature: of a distance of 200 it
+    proved nothing, and said that it had converged.
+    """
+    rng = np.random.default_rng(seed)
+    rows, initial = rng.dirichlet(np.ones(8), size=16), rng.dirichlet(np.ones(8))
+    mdp = MDP.from_choices(rows, np.arange(0, 17, 2), initial, 0.99)
+    names = [f"c{j}" for j in range(26)]
+    domain = Domain(mdp, rng.random((16, 3)) * [1e6, 10, 1], rng.random((16, 26)), ["large", "ten", "one"], names)
+    known = expectation(domain, random_policy(rng, mdp))
+    target = known.reward + np.array([0, 200, 50])
+    limits = preference_limits(domain, known.preference + rng.random(26))
+    found = nearest_policy(domain, target, limits)
+    assert found.gap <= 1e-3 * found.value
+    assert np.linalg.norm(expectation(domain, found.policy).reward - target) == pytest.approx(found.value, rel=1e-3)
+    direct = nearest_policy(domain, target, limits, route="direct")
+    assert direct.ended is Ended.ROUNDING or direct.gap <= 1e-7 * 1e8

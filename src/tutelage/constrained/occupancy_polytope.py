@@ -7,6 +7,7 @@ limits are many. It uses decomposition otherwise, and where the direct bound is 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -100,8 +101,15 @@ def nearest_policy(
             return Problem(scaled, objectives.Nearest(wanted, norm), unit).solve(accuracy, route, -np.inf)
         problem, size = Problem(scaled, objectives.NearestSquared(wanted), unit**2, _distance), 1 + max(abs(wanted))
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
-        found = problem.solve(0.5 * accuracy**2, route, 0.5 * (accuracy * size) ** 2)
-        return found if found.gap <= 10 * accuracy * unit * size else _sharpened(found, domain, wanted * unit, limits)
+        asked, close = (0.5 * accuracy**2, 0.5 * (accuracy * size) ** 2), 10 * accuracy * unit * size
+        found = problem.solve(asked[0], route, asked[1])
+        if found.gap > close and route == "auto":
+            # A direct program is exact in the square of the distance only.
+            with suppress(NotConverged):
+                found = min(found, problem.solve(asked[0], "decomposition", asked[1]), key=lambda either: either.gap)
+        if found.gap > close:
+            found = _sharpened(found, domain, wanted * unit, limits)
+        return found if found.gap <= close else replace(found, ended=Ended.ROUNDING)
 
 
 def _sharpened(found: ConstrainedOptimum, domain: Domain, target: Vector, limits: HalfSpaces) -> ConstrainedOptimum:
