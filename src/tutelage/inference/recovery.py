@@ -28,6 +28,7 @@ The mean of n trajectories has Cov / n. Features on arrival add to it (`_arrival
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -129,12 +130,16 @@ class Answer:
     blur: float = 0.0
 
 
-def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accuracy: float) -> Answer:
-    """What the answer mu = seen (d,) to the lesson shown (d_r,) determines.
+@lru_cache(maxsize=256)
+def recover(
+    domain: Domain, scales: Scales, lesson: tuple[float, ...], response: tuple[float, ...], accuracy: float
+) -> Answer:
+    """What the answer mu (d,) to a lesson mu_hat (d_r,) determines.
 
     accuracy: the error of mu relative to its range. Raises `NotConverged` where no weights have this expectation.
+    Cached, because the answers of earlier rounds come again in every round.
     """
-    d_r = domain.n_reward
+    d_r, shown, seen = domain.n_reward, np.array(lesson), np.array(response)
     gap = shown - seen[:d_r]
     missed = np.where(np.abs(gap) > 10 * scales.slack[:d_r] + accuracy * scales.unit[:d_r], np.sign(gap), 0.0)
     lift, unit = _unknowns(domain, scales, missed)
