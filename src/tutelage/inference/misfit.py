@@ -245,9 +245,8 @@ class FitProblem:
         # A fit of the earlier answers has fewer.
         beyond = np.maximum(np.abs(self.misfits(done)) - self.allowed[: len(done)], 0.0)
         at_limit = (end.answer.x[:2] <= SMALLEST) | (end.answer.x[:2] >= LARGEST)
-        return Fit(
-            freeze(theta), 0.5 * float((beyond**2).sum()), jacobian, done, answers.paid, tuple(at_limit.tolist())
-        )
+        cost = 0.5 * float((beyond**2).sum())
+        return Fit(freeze(theta), cost, jacobian, done, answers.paid, tuple(at_limit.tolist()))
 
 
 @lru_cache(maxsize=256)
