@@ -15,7 +15,7 @@ def test_the_weights_of_an_answer_have_its_expectation():
     domain, scales = learner.domain, feature_scales(learner.domain)
     for taught in rounds:
         seen = taught.response.expectation.both
-        answer = recover(domain, scales, taught.lesson.expectation, seen, accuracy=1e-12)
+        answer = recover(domain, scales, tuple(taught.lesson.expectation), tuple(seen), accuracy=1e-12)
         soft = tl.soft_expansion(domain.mdp, tl.combined_features(domain), answer.lift @ answer.point)
         assert_allclose(soft.expectation, seen, rtol=1e-8, atol=1e-8)
         assert_allclose(answer.entropy, tl.causal_entropy(domain.mdp, soft.solved.policy), rtol=1e-8)
@@ -33,7 +33,7 @@ def test_the_floor_is_below_what_the_learner_pays(seed):
         paid = -taught.response.learned_weights[domain.n_reward :]
         for accuracy in (1e-12, 1e-9, 1e-6):
             seen = taught.response.expectation.both
-            answer = recover(domain, scales, taught.response.lesson.expectation, seen, accuracy=accuracy)
+            answer = recover(domain, scales, tuple(taught.response.lesson.expectation), tuple(seen), accuracy=accuracy)
             assert (answer.floor <= paid * (1 + 1e-6) + 1e-6 / scales.unit[domain.n_reward :]).all()
 
 

@@ -82,9 +82,7 @@ def answers_of(
     found = list[tuple[Vector, Vector, SoftExpansion, Matrix, Matrix]]()
     for place, lesson in enumerate(shown):
         program = _Program(domain, theta, lesson, tau, max(NEWTON.last * accuracy, NEWTON.least))
-        last = None if near is None or place >= len(near.softs) else near.softs[place]
-        start = program.middle if near is None or last is None else program.moved(near, place)
-        x, soft = program.minimum(start, last)
+        x, soft = program.minimum(*program.start(near, place))
         # To first order at the minimum, since the last step is not worth another soft policy.
         mu = soft.expectation + soft.jacobian @ (program.scale * x - soft.weights)
         found.append((x, mu, soft, *program.slopes(x, soft)))
@@ -118,15 +116,13 @@ class _Program:
         """(d,), the expectation at which the slope of f beside the barrier is zero."""
         return np.concatenate([self.shown, self.theta[2:]])
 
-    @property
-    def middle(self) -> Vector:
-        """x to start from."""
-        return np.asarray((self.low + 1) / 2 if self.tau > 0 else np.zeros(len(self.low)))
-
-    def moved(self, near: Answers, place: int) -> Vector:
-        """x from a near answer, to first order."""
+    def start(self, near: Answers | None, place: int) -> tuple[Vector, SoftExpansion | None]:
+        """x to start from, to first order that of a near answer; and the soft policy of that."""
+        if near is None or place >= len(near.softs):
+            return np.asarray((self.low + 1) / 2 if self.tau > 0 else np.zeros(len(self.low))), None
         x, step = near.x[place], near.moved[place] @ (self.theta - near.theta)
-        return x + self.inside(x, step) if self.tau > 0 else np.asarray(np.clip(x + step, self.low, 1.0))
+        moved = x + self.inside(x, step) if self.tau > 0 else np.asarray(np.clip(x + step, self.low, 1.0))
+        return moved, near.softs[place]
 
     def minimum(self, x: Vector, near: SoftExpansion | None) -> tuple[Vector, SoftExpansion]:
         """x of the answer, from a start, and the soft policy before the last step."""

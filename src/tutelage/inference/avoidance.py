@@ -129,18 +129,7 @@ def infer_preferences(
     """
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}")
-    pairs = _checked_pairs(domain, demonstrations)
-    if sum(walks.n for _, walks in pairs) < 2:
-        raise InvalidInput("infer_preferences needs at least two trajectories; one has no standard error")
-    given = None if reward_weights is None else floats(reward_weights, "reward_weights", ndim=1)
-    if given is not None:
-        check_length(given, pairs[0][0].n_reward, "reward_weights", "reward features")
-    return _Inference(pairs[0][0], Behaviour.of(pairs), given).estimate(confidence)
-
-
-def _checked_pairs(domain: Any, demonstrations: Any) -> list[tuple[Domain, Demonstrations]]:
-    """The pairs of a domain and its demonstrations."""
-    pairs = [(domain, demonstrations)] if isinstance(domain, Domain) else domain
+    pairs: Any = [(domain, demonstrations)] if isinstance(domain, Domain) else domain
     if pairs is domain and demonstrations is not None:
         raise InvalidInput("infer_preferences takes a domain and demonstrations, or one list of such pairs, not both")
     if not isinstance(pairs, Sequence) or not pairs:
@@ -150,7 +139,12 @@ def _checked_pairs(domain: Any, demonstrations: Any) -> list[tuple[Domain, Demon
             case (Domain(), Demonstrations()):
                 continue
         raise InvalidInput(f"pair {number} must be a domain and its demonstrations, got {pair!r}")
-    return [(known, walks) for known, walks in pairs]
+    if sum(walks.n for _, walks in pairs) < 2:
+        raise InvalidInput("infer_preferences needs at least two trajectories; one has no standard error")
+    given = None if reward_weights is None else floats(reward_weights, "reward_weights", ndim=1)
+    if given is not None:
+        check_length(given, pairs[0][0].n_reward, "reward_weights", "reward features")
+    return _Inference(pairs[0][0], Behaviour.of(pairs), given).estimate(confidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -281,10 +275,8 @@ class _Inference:
             soft = self.behaviour.matched(self.base, fit.lift[:, others], fit.x[others])[1]
         except EndlessValue:
             return math.nan
-        hessian, gradient = (
-            fit.lift.T @ soft.jacobian @ fit.lift,
-            fit.lift.T @ (soft.expectation - self.behaviour.counts),
-        )
+        hessian = fit.lift.T @ soft.jacobian @ fit.lift
+        gradient = fit.lift.T @ (soft.expectation - self.behaviour.counts)
         v = np.zeros(len(fit.x))
         v[column] = 1.0
         among = hessian[np.ix_(others, others)]
@@ -320,12 +312,9 @@ class _Inference:
         mean = moments.mean(axis=0)[varies]
         mean = np.sign(mean) * np.maximum(np.abs(mean) - allowed, 0.0) / size[varies]
         spread = np.linalg.pinv(np.atleast_2d(np.corrcoef(corrected[:, varies], rowvar=False)), rcond=1e-8)
-        statistic = self.behaviour.n * float(mean @ spread @ mean)
-        return float(
-            f_distribution.sf(
-                statistic * (self.behaviour.n - k) / (k * (self.behaviour.n - 1)), k, self.behaviour.n - k
-            )
-        ), logs
+        n = self.behaviour.n
+        statistic = n * float(mean @ spread @ mean) * (n - k) / (k * (n - 1))
+        return float(f_distribution.sf(statistic, k, n - k)), logs
 
 
 def _surprise(domain: Domain, walks: Demonstrations, soft: SoftExpansion) -> tuple[Vector, Vector, float]:

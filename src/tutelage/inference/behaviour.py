@@ -90,13 +90,11 @@ class Behaviour:
         size = np.where(low >= 0, high, np.where(high <= 0, low, 0.0))
         return np.divide(1.0, size, out=np.zeros_like(size), where=size != 0)
 
-    def total(self, weights: Vector, near: Total | None = None) -> Total:
-        """The soft return of all domains to second order."""
+    def total(self, weights: Vector, near: tuple[SoftExpansion, ...] = ()) -> Total:
+        """The soft return of all domains to second order. near: their soft policies at nearby weights."""
         value, rounding, d = 0.0, 0.0, len(weights)
         expectation, jacobian, each = np.zeros(d), np.zeros((d, d)), []
-        for share, soft in zip(
-            self.shares, self.journeys.expand(weights, () if near is None else near.each), strict=True
-        ):
+        for share, soft in zip(self.shares, self.journeys.expand(weights, near), strict=True):
             value, expectation = value + share * soft.soft_return, expectation + share * soft.expectation
             jacobian = jacobian + share * soft.jacobian
             largest = float(np.abs(soft.solved.value).max())
@@ -136,7 +134,7 @@ class Behaviour:
         def expand(point: Vector, last: Total | None) -> Expansion[Total]:
             nearest = first if last is None else last
             try:
-                total = first if last is None else self.total(base + lift @ point, nearest)
+                total = first if last is None else self.total(base + lift @ point, nearest.each)
             except EndlessValue:
                 # The step was too long; the method takes a shorter one.
                 return Expansion(np.inf, np.zeros_like(target), np.zeros((len(x), len(x))), 0.0, 0.0, nearest)

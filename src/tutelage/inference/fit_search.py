@@ -15,7 +15,7 @@ misses the lesson, and any number where it matches. What is left of the kinks is
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -120,8 +120,9 @@ def search_fits(evidence: Evidence, effort: Effort) -> Searches:
     """
     problem, last = FitProblem.of(evidence), None
     if len(evidence.shown) > 1:
+        before = replace(evidence, shown=evidence.shown[:-1], seen=evidence.seen[:-1], bias=evidence.bias[:-1])
         with suppress(TutelageError):
-            last = _closest(search_fits(evidence.before, effort).ends)
+            last = _closest(search_fits(before, effort).ends)
     budget = outcomes.Budget(effort.n_steps)
     begun = Searches((), tuple(_paths(problem, last, budget)), 0)
     return _followed(problem, begun, budget, 0, effort.n_straight)

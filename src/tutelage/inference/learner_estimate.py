@@ -10,7 +10,6 @@ delta_j is the least mu_c[j] at which one was paid. Whether it gives the answers
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -20,16 +19,7 @@ from tutelage.inference.answering import answers_of
 from tutelage.inference.fit_search import THOROUGH, Effort, Searches, fits_near, fits_of, more_searches, search_fits
 from tutelage.inference.misfit import Evidence, FitProblem
 from tutelage.inference.recovery import Answer, Scales, feature_scales, recover
-from tutelage.inference.version_space import (
-    Contradiction,
-    Explained,
-    everything,
-    fitted_space,
-    is_likely,
-    misfit_of,
-    narrowed,
-    rivals_of,
-)
+from tutelage.inference.version_space import Contradiction, Explained, fitted_space, misfit_of, narrowed, rivals_of
 from tutelage.learners.exact import SoftLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, NotConverged
@@ -224,7 +214,7 @@ def _exact(evidence: Evidence, rounds: Sequence[Round], accuracy: float) -> Lear
     try:
         for place, taught in enumerate(rounds):
             answers.append(_recovered(evidence, place, taught, accuracy))
-        space, explained = narrowed(answers, scales, everything(domain.n_preference))
+        space, explained = narrowed(answers, scales, evidence.everything)
         plausible = _most_plausible(scales, answers, space, explained)
         misfit = _misfit(evidence, plausible)
         if misfit > REPRODUCED:
@@ -232,7 +222,7 @@ def _exact(evidence: Evidence, rounds: Sequence[Round], accuracy: float) -> Lear
                 again = _misfit(evidence, closer.theta)
                 plausible, misfit = (closer.theta, again) if again < misfit else (plausible, misfit)
     except Contradiction as failure:
-        space, explained, contradiction = everything(domain.n_preference), [], str(failure)
+        space, explained, contradiction = evidence.everything, [], str(failure)
         plausible, misfit = fits_of(evidence, search_fits(evidence, THOROUGH))[0].theta, math.inf
     residual = max((answer.residual for answer in answers), default=math.inf)
     known = (scales, tuple(answers), tuple(explained))
@@ -243,19 +233,18 @@ def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_inte
     """The estimate by least squares."""
     domain, scales, (best, *others) = evidence.domain, evidence.scales, fits_of(evidence, searches)
     misfit = float((np.abs(best.answers - np.array(evidence.seen)) / scales.unit)[:, : evidence.n_seen].max())
-    contradiction, space = misfit_of(best, evidence), everything(domain.n_preference)
+    contradiction, space = misfit_of(best, evidence), evidence.everything
     if has_intervals and not contradiction:
         space = fitted_space(evidence, (best, *others), accuracy)
-    rivals = rivals_of(best, [fit for fit in others if is_likely(fit, best, evidence)])
     is_near = best.cost <= FitProblem.of(evidence).goal.good if evidence.is_sampled else misfit <= REPRODUCED
     known = (domain, space, misfit, contradiction, best.theta, contradiction == "" and is_near, scales)
-    return LearnerEstimate(*known, rivals=rivals, searches=searches)
+    return LearnerEstimate(*known, rivals=rivals_of(evidence, best, others), searches=searches)
 
 
 def _recovered(evidence: Evidence, place: int, taught: Round, accuracy: float) -> Answer:
     domain, number = evidence.domain, place + 1
     try:
-        answer = _recovered_once(domain, evidence.scales, evidence.shown[place], evidence.seen[place], accuracy)
+        answer = recover(domain, evidence.scales, evidence.shown[place], evidence.seen[place], accuracy)
     except NotConverged as failure:
         raise Contradiction(f"no finite weights explain the answer of round {number}: {failure}") from None
     if answer.residual > max(MOST_MISFIT, 100 * accuracy):
@@ -267,14 +256,6 @@ def _recovered(evidence: Evidence, place: int, taught: Round, accuracy: float) -
     largest = float(np.abs(domain.preference_features).max(initial=0.0))
     residual = 0.0 if taught.response.certificate is None else taught.response.certificate.residual
     return replace(answer, blur=2 * largest * min(residual, LARGEST_RESIDUAL))
-
-
-@lru_cache(maxsize=256)
-def _recovered_once(
-    domain: Domain, scales: Scales, shown: tuple[float, ...], seen: tuple[float, ...], accuracy: float
-) -> Answer:
-    """Cached, because the answers of earlier rounds come again in every round."""
-    return recover(domain, scales, np.array(shown), np.array(seen), accuracy=accuracy)
 
 
 def _most_plausible(scales: Scales, answers: Sequence[Answer], space: Matrix, explained: Sequence[Explained]) -> Vector:

@@ -9,7 +9,7 @@ penalties and no preferences.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -87,9 +87,12 @@ class Evidence:
         return self.n_trajectories > 0
 
     @property
-    def before(self) -> "Evidence":
-        """All answers but the last."""
-        return replace(self, shown=self.shown[:-1], seen=self.seen[:-1], bias=self.bias[:-1])
+    def everything(self) -> Matrix:
+        """(2, 2 + d_c), the version space before any answer: both ends of theta.
+
+        The high end of delta_j is infinite where the preference may be absent.
+        """
+        return np.repeat([[0.0], [np.inf]], 2 + self.domain.n_preference, axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -242,9 +245,8 @@ class FitProblem:
         # A fit of the earlier answers has fewer.
         beyond = np.maximum(np.abs(self.misfits(done)) - self.allowed[: len(done)], 0.0)
         at_limit = (end.answer.x[:2] <= SMALLEST) | (end.answer.x[:2] >= LARGEST)
-        return Fit(
-            freeze(theta), 0.5 * float((beyond**2).sum()), jacobian, done, answers.paid, tuple(at_limit.tolist())
-        )
+        cost = 0.5 * float((beyond**2).sum())
+        return Fit(freeze(theta), cost, jacobian, done, answers.paid, tuple(at_limit.tolist()))
 
 
 @lru_cache(maxsize=256)

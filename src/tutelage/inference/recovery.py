@@ -28,6 +28,7 @@ The mean of n trajectories has Cov / n. Features on arrival add to it (`_arrival
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -37,7 +38,7 @@ from tutelage.bellman.soft_expectations import SoftExpansion, combined_features
 from tutelage.chains.expectations import occupancy
 from tutelage.constrained.problem import or_one, sizes
 from tutelage.convex.blocks import Block
-from tutelage.learners.soft_program import SoftProgram
+from tutelage.learners.soft_program import SoftMinimum, SoftProgram
 from tutelage.model.inputs import at_entries
 from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import EndlessValue, NotConverged
@@ -129,19 +130,25 @@ class Answer:
     blur: float = 0.0
 
 
-def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accuracy: float) -> Answer:
-    """What the answer mu = seen (d,) to the lesson shown (d_r,) determines.
+@lru_cache(maxsize=256)
+def recover(
+    domain: Domain, scales: Scales, lesson: tuple[float, ...], response: tuple[float, ...], accuracy: float
+) -> Answer:
+    """What the answer mu (d,) to a lesson mu_hat (d_r,) determines.
 
     accuracy: the error of mu relative to its range. Raises `NotConverged` where no weights have this expectation.
+    Cached, because the answers of earlier rounds come again in every round.
     """
-    d_r = domain.n_reward
+    d_r, shown, seen = domain.n_reward, np.array(lesson), np.array(response)
     gap = shown - seen[:d_r]
     missed = np.where(np.abs(gap) > 10 * scales.slack[:d_r] + accuracy * scales.unit[:d_r], np.sign(gap), 0.0)
     lift, unit = _unknowns(domain, scales, missed)
     n_shared, d_c = int(missed.any()), domain.n_preference
     sizes_of = ((n_shared, False), (lift.shape[1] - d_c - n_shared, True), (d_c, False))
     blocks = [Block(np.zeros(n), RECOVERY.largest, np.inf, is_signed, np.arange(n)) for n, is_signed in sizes_of]
-    point, soft = match(domain, lift, seen, blocks, tolerance=accuracy / 10, start=np.zeros(len(unit)))
+    program = SoftProgram(domain, np.zeros(len(lift)), lift, lift.T @ seen, blocks)
+    found = program.minimise(np.zeros(len(unit)), tolerance=accuracy / 10)
+    point, soft = found.answer.x, found.answer.here.source
     if np.abs(point).max() >= RECOVERY.largest:
         raise NotConverged("no finite weights have this expectation", residual=np.inf, n_steps=0)
     residual = float((np.abs(soft.expectation - seen) / scales.unit).max())
@@ -154,20 +161,12 @@ def recover(domain: Domain, scales: Scales, shown: Vector, seen: Vector, *, accu
     for j in range(domain.n_preference):
         column = len(point) - domain.n_preference + j
         if is_open[column] and point[column] > 1e-3:
-            floor[j] = _least(domain, lift, seen, blocks, (point, soft), j, max(accuracy, residual)) / unit[column]
+            floor[j] = _least(program, seen, found, column, max(accuracy, residual)) / unit[column]
     return Answer(shown, seen, missed, lift, unit, point, vectors.T[kept], error[kept], residual, entropy, floor)
 
 
-def _least(
-    domain: Domain,
-    lift: Matrix,
-    seen: Vector,
-    blocks: list[Block],
-    found: tuple[Vector, SoftExpansion],
-    j: int,
-    error: float,
-) -> float:
-    """A lower end of b_j, in units, in the level set of f that holds the true x.
+def _least(program: SoftProgram, seen: Vector, found: SoftMinimum, column: int, error: float) -> float:
+    """A lower end of b_j = x[column], in units, in the level set of f that holds the true x.
 
     With D the largest distance |x - point|_1 and e the error of mu, f(x) <= f(point) + e D. For every rho > 0 and every
     point y, convexity gives f(x) + rho x_j >= f(y) + rho y_j + g @ (x - y), g the gradient at y. So
@@ -177,17 +176,18 @@ def _least(
     whether or not y is the exact minimum of the tilted function. The minimum is at least -D times the largest entry of
     g against which x can move, less g_i y_i where x_i is at least zero.
     """
-    point, soft = found
-    column, last = len(point) - domain.n_preference + j, blocks[-1]
-    is_signed = np.concatenate([np.full(len(block), block.is_signed) for block in blocks])
+    point, soft, lift = found.answer.x, found.answer.here.source, program.lift
+    *others, last = program.blocks
+    is_signed = np.concatenate([np.full(len(block), block.is_signed) for block in program.blocks])
     furthest = RECOVERY.furthest * (1 + float(np.abs(point).max()))
     lowest, height, floor = soft.soft_return - float(seen @ lift @ point), error * furthest, 0.0
     for rho in height * np.array([0.1, 1.0, 10.0, 100.0]):
-        priced = [*blocks[:-1], replace(last, slope=rho * np.eye(domain.n_preference)[j])]
+        priced = replace(last, slope=rho * np.eye(len(point))[column, len(point) - len(last) :])
         try:
-            point, soft = match(domain, lift, seen, priced, tolerance=1e-2 * rho / furthest, start=point, near=soft)
+            found = replace(program, blocks=[*others, priced]).minimise(point, soft, tolerance=1e-2 * rho / furthest)
         except NotConverged:
             break
+        point, soft = found.answer.x, found.answer.here.source
         gradient = lift.T @ (soft.expectation - seen)
         gradient[column] += rho
         is_against = is_signed | (gradient < 0)
@@ -211,8 +211,8 @@ def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[Sof
     """
     kept = np.eye(len(seen))[:n_seen]
     block = Block(np.zeros(n_seen), np.inf, np.inf, True, np.arange(n_seen), curvature=1.0)
-    zero, free = np.zeros(len(seen)), np.arange(len(seen))
-    whole = Block(zero, np.inf, np.inf, True, free)
+    zero = np.zeros(len(seen))
+    whole = Block(zero, np.inf, np.inf, True, np.arange(len(seen)))
     # Where going on for ever would pay, with as small a cost as is enough.
     soft = SoftProgram(domain, zero, np.eye(len(seen)), zero, [whole]).opening()
     for _ in range(RECOVERY.n_covariances):
@@ -224,8 +224,8 @@ def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[Sof
             # Without correlations, where rounding hides whether they are possible.
             root = np.diag(np.sqrt(np.diag(seen_covariance)))
         weight = np.linalg.inv(root) @ kept
-        start = root.T @ soft.weights[:n_seen]
-        soft = match(domain, weight.T, seen, [block], tolerance=1e-3, start=start, near=soft)[1]
+        program = SoftProgram(domain, zero, weight.T, weight @ seen, [block])
+        soft = program.minimise(root.T @ soft.weights[:n_seen], soft, tolerance=1e-3).answer.here.source
     return soft, weight
 
 
@@ -246,25 +246,6 @@ def _unknowns(domain: Domain, scales: Scales, missed: Vector) -> tuple[Matrix, V
         lift = np.column_stack([np.append(missed, np.zeros(d - d_r)), lift])
         unit = np.append(scales.unit[:d_r][missed != 0].max(), unit)
     return lift / unit, unit
-
-
-def match(
-    domain: Domain,
-    lift: Matrix,
-    seen: Vector,
-    blocks: list[Block],
-    *,
-    tolerance: float,
-    start: Vector,
-    near: SoftExpansion | None = None,
-) -> tuple[Vector, SoftExpansion]:
-    """argmin over x of P0 @ V(L x) - mu @ L x plus the blocks' terms, and the soft policy there.
-
-    tolerance: of the gradient.
-    """
-    program = SoftProgram(domain, np.zeros(len(lift)), lift, lift.T @ seen, blocks)
-    found = program.minimise(start, near, tolerance=tolerance)
-    return found.answer.x, found.answer.here.source
 
 
 def count_covariance(domain: Domain, soft: SoftExpansion, *, given_starts: bool = False) -> Matrix:

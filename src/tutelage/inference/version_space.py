@@ -50,20 +50,11 @@ class Contradiction(TutelageError):
     """No soft learner gives these answers; the message says why."""
 
 
-def everything(n_preference: int) -> Matrix:
-    """(2, 2 + d_c), the version space before any answer: both ends of theta.
-
-    The high end of delta_j is infinite where the preference may be absent.
-    """
-    return np.repeat([[0.0], [np.inf]], 2 + n_preference, axis=1)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Explained:
-    """An answer within a version space. low, high: (d_c,), the possible b. least: (d_c,), the b of least sum."""
+    """An answer within a version space. high: (d_c,), the largest possible b. least: (d_c,), the b of least sum."""
 
     answer: Answer
-    low: Vector
     high: Vector
     least: Vector
 
@@ -113,7 +104,7 @@ def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix,
     with suppress(NotConverged):
         found = program.least(np.append(np.isin(np.arange(n + 1), paid).astype(np.float64), 1e-3))
     least_paid = found[n - len(done) : n] / program.scale[n - len(done) : n]
-    return smaller, Explained(answer, ranges[:, 0], ranges[:, 1], least_paid)
+    return smaller, Explained(answer, ranges[:, 1], least_paid)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,7 +173,7 @@ class _Polytope:
         return np.asarray(np.array([least, most]) / self.scale[k])
 
 
-def optimistic_theta(fit: Fit) -> Vector:
+def _optimistic_theta(fit: Fit) -> Vector:
     """The learner that gives the answers of a fit, with the least C_c and the largest allowances.
 
     Where no answer pays C_c in full, C_c is as small as the largest payment. A preference that every answer pays in
@@ -196,10 +187,10 @@ def optimistic_theta(fit: Fit) -> Vector:
     return theta
 
 
-def rivals_of(fit: Fit, others: Sequence[Fit]) -> tuple[Vector, ...]:
+def rivals_of(evidence: Evidence, best: Fit, others: Sequence[Fit]) -> tuple[Vector, ...]:
     """theta of learners that explain the answers too: the most optimistic one of each fit, and the other fits."""
-    known = [fit.theta]
-    for rival in (*map(optimistic_theta, (fit, *others)), *(other.theta for other in others)):
+    known, likely = [best.theta], [fit for fit in others if _is_likely(fit, best, evidence)]
+    for rival in (*map(_optimistic_theta, (best, *likely)), *(fit.theta for fit in likely)):
         if not any(np.array_equal(rival, other) for other in known):
             known.append(rival)
     return tuple(known[1:])
@@ -220,7 +211,7 @@ def _is_exact(fit: Fit) -> bool:
     return math.sqrt(2 * fit.cost) <= WEIGHT.explained
 
 
-def is_likely(fit: Fit, best: Fit, evidence: Evidence) -> bool:
+def _is_likely(fit: Fit, best: Fit, evidence: Evidence) -> bool:
     """Whether the answers do not reject a fit beside a better one."""
     if not evidence.is_sampled:
         return _is_exact(fit) or not _is_exact(best)
@@ -238,7 +229,7 @@ def fitted_space(evidence: Evidence, fits: Sequence[Fit], accuracy: float) -> Ma
                 near[-1][j], near[-1][1] = allowed, factor * theta[1]
     tried = (*fits, *fits_near(evidence, *near))
     best = min(tried, key=lambda fit: fit.cost)
-    ends = [_interval(evidence, fit, accuracy) for fit in tried if is_likely(fit, best, evidence)]
+    ends = [_interval(evidence, fit, accuracy) for fit in tried if _is_likely(fit, best, evidence)]
     return np.array([np.min([end[0] for end in ends], axis=0), np.max([end[1] for end in ends], axis=0)])
 
 
