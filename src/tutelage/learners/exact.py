@@ -193,8 +193,7 @@ class HardLearner(Readable):
     `entropic_within`, it is the most entropic one within that distance, per feature, of the projection. A distance of
     zero would need infinite weights, because the projection lies on the boundary of the reachable set.
 
-    violation_allowance: delta_c^hard, as the allowance of a `Preference`. rows, functions: also as there.
-    norm: p = 1, 2 or inf.
+    violation_allowance: delta_c^hard. It, rows and functions are as of a `Preference`. norm: p = 1, 2 or inf.
     entropic_within: how far each reward feature may be from the projection in favour of entropy; None for not at all.
     route: the method of projection, see `constrained.occupancy_polytope`. constraints: the preferences on the domain.
     """
@@ -229,8 +228,7 @@ class HardLearner(Readable):
     ) -> CertifiedResponse:
         """The projection, or the most entropic policy near it; raises `InfeasibleConstraints` where there is none.
 
-        after: the last response, which changes nothing. time_limit: in seconds; `OutOfTime` is raised after it.
-        progress: called with a `Progress` after each step.
+        after, time_limit, progress: as of `GenericLearner`.
         """
         shown = check_lesson(self.domain, lesson).expectation
         if lesson.initial is not None:

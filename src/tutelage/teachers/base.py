@@ -16,7 +16,7 @@ from tutelage.learners.without_entropy import best_within
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import EndlessValue, InvalidModel
-from tutelage.roles import Advice, Lesson, Opening, Response, Round
+from tutelage.roles import Advice, Learner, Lesson, Opening, Response, Round
 
 # What a plan for a learner adds where it need not have been made.
 ONE_FEATURE = "; with one reward feature, an optimal policy as the lesson teaches as much"
@@ -104,7 +104,7 @@ class Plan(Readable):
         return journey_of(self.lesson.mdp, self.response.policy)
 
 
-class KnownLearner(Protocol):
+class KnownLearner(Learner, Protocol):
     """A learner whose preferences are known."""
 
     @property
@@ -112,8 +112,6 @@ class KnownLearner(Protocol):
 
     @property
     def preference(self) -> Preference: ...
-
-    def respond(self, lesson: Lesson) -> Response: ...
 
 
 class KnownEntropyLearner(KnownLearner, Protocol):

@@ -27,7 +27,7 @@ from tutelage.learners.exact import GenericLearner
 from tutelage.learners.penalties import Tangents
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, OnProgress, OutOfTime, TutelageError
-from tutelage.roles import CertifiedResponse, Lesson, Opening, Response
+from tutelage.roles import CertifiedResponse, Lesson, Opening
 from tutelage.teachers.base import (
     ONE_FEATURE,
     KnownEntropyLearner,
@@ -124,8 +124,7 @@ class BilevelTeacher(OneLessonTeacher):
         is_searched = math.isfinite(self._mismatch_set.radius) and self.domain.n_reward <= MOST_DIMENSIONS
         if self.max_cells == 0 or not is_searched or np.abs(self.true_weights).max() <= np.finfo(np.float64).tiny:
             return plan
-        problem = self._problem
-        unit = self.reward_unit
+        problem, unit = self._problem, self.reward_unit
         ceiling = search(problem, achieved=plan.achieved / unit, ceiling=plan.bound / unit, max_cells=self.max_cells)
         if self.method == "exact" and self._is_flat and ceiling.answer is not None:
             # Branch and bound evaluated a point that is better than the best local optimum: climb from there.
@@ -146,19 +145,17 @@ class BilevelTeacher(OneLessonTeacher):
             raise NotConverged("the learner responds to none of the lessons tried", residual=math.inf, n_steps=0)
         lesson = Lesson.from_policy(self.domain, optima[0].policy)
         with outcomes.unlimited():
-            response = self._response(lesson, optima[0].weights)
+            try:
+                response = self.learner.respond(lesson)
+            except NotConverged as failure:
+                if not isinstance(self.learner, GenericLearner) or not isinstance(failure.answer, CertifiedResponse):
+                    raise
+                # Where rounding keeps the learner from its optimum, it starts from the planned weights.
+                weights = [optima[0].weights, failure.answer.learned_weights[self.domain.n_reward :]]
+                planned = replace(failure.answer, learned_weights=np.concatenate(weights))
+                response = self.learner.respond(lesson, start=planned)
         achieved = reward_of(self.true_weights, response)
         return BilevelPlan(lesson, response, optima[0].reward, achieved, max(bound, achieved), tuple(optima), 0)
-
-    def _response(self, lesson: Lesson, weights: Vector) -> Response:
-        """The learner's response; where rounding keeps it from its optimum, it starts from the planned weights."""
-        try:
-            return self.learner.respond(lesson)
-        except NotConverged as failure:
-            if not isinstance(self.learner, GenericLearner) or not isinstance(failure.answer, CertifiedResponse):
-                raise
-            planned = np.concatenate([weights, failure.answer.learned_weights[len(weights) :]])
-            return self.learner.respond(lesson, start=replace(failure.answer, learned_weights=planned))
 
     @property
     def _mismatch_set(self) -> Block:
