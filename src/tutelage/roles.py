@@ -213,10 +213,7 @@ class Response(Readable):
         memory: Mapping[str, ArrayLike] | None = None,
         metrics: Mapping[str, float] | None = None,
     ) -> "Response":
-        """The response of a learner that chooses this policy (C,); its expectations are computed.
-
-        weights: of any length. memory, metrics: as of the class.
-        """
+        """The response of a learner that chooses this policy (C,); its expectations are computed."""
         checked, there = check_policy(domain.mdp, policy), check_lesson(domain, lesson).seen_in(domain)
         reached = expectation(domain, checked)
         compared = reached.reward if there is domain else expectation(there, checked).reward

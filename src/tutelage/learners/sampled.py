@@ -91,5 +91,4 @@ class SampledLearner(Readable):
         response = respond_after(self.learner, shown, after)
         trajectories = sample_demonstrations(self.domain, response.policy, self.n_seen, rng=rng)
         seen = empirical_expectation(self.domain, trajectories)
-        expectation = Expectation(seen.reward, seen.preference)
-        return replace(response, lesson=shown, expectation=expectation, bias=seen.bias)
+        return replace(response, lesson=shown, expectation=Expectation(seen.reward, seen.preference), bias=seen.bias)

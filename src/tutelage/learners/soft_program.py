@@ -138,12 +138,10 @@ class SoftProgram:
         highest = [1.0, float(np.abs(features @ self.base).max())]
         for block, part in zip(self.blocks, slices(self.blocks), strict=True):
             largest = float(size[part].max(initial=0.0))
-            # A square is paid for as far as expectations reach.
-            price = (
-                steps * largest / np.max(block.curvature)
-                if np.any(block.curvature)
-                else np.max(block.radius, initial=0.0)
-            )
+            price = np.max(block.radius, initial=0.0)
+            if np.any(block.curvature):
+                # A square is paid for as far as expectations reach.
+                price = steps * largest / np.max(block.curvature)
             highest.append(largest * float(price))
         return max(price for price in highest if math.isfinite(price))
 

@@ -152,9 +152,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         return longer, plan, reason
 
     def _plan_for(self, learner: SoftLearner) -> BilevelPlan:
-        plan = BilevelTeacher(
-            self.domain, self.true_weights, learner, n_random=self.n_random, max_cells=0
-        ).lesson_plan()
+        teacher = BilevelTeacher(self.domain, self.true_weights, learner, n_random=self.n_random, max_cells=0)
+        plan = teacher.lesson_plan()
         return plan if self._is_exact else replace(plan, lesson=self._beyond(plan, learner))
 
     def _beyond(self, plan: BilevelPlan, learner: SoftLearner) -> Lesson:
