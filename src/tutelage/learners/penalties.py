@@ -182,7 +182,6 @@ class Tangents:
 
     @classmethod
     def linear(cls, constraints: Constraints) -> "Tangents":
-        """The linear constraints."""
         rows = constraints.rows
         return cls(constraints, rows, constraints.allowance[: len(rows)], np.arange(len(rows)))
 

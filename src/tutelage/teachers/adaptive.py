@@ -111,7 +111,6 @@ class CutTeacher(BaseTeacher):
         raise NotImplementedError
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
-        """The next lesson, or the reason to stop."""
         ended, best = self._assessed(rounds)
         if ended.reason:
             return self._end(rounds, ended)

@@ -116,7 +116,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             # If no learner explains the answers and the last lesson failed, the next plan is a mere guess.
             has_failed = estimate.contradiction != "" and rewards[-1] < rewards.max()
             if (reason or has_failed) and not self._is_exact:
-                is_open = self._is_open(rounds, estimate) if reason else False
+                is_open = reason != "" and self._is_open(rounds, estimate)
                 telling = self._telling(rounds, float(rewards.max()), is_open=is_open)
         except TutelageError as failure:
             return close(rounds, rewards, Advice(None, f"no lesson could be planned: {failure}", self.ceiling), unit)

@@ -199,7 +199,6 @@ class _LineBounds:
     known: dict[bytes, float] = field(default_factory=dict)
 
     def room(self, value: float) -> float:
-        """The gap at which the search ends."""
         return self.tolerance * abs(value) if math.isfinite(value) else 0.0
 
     def over(self, cell: Cell, value: float) -> tuple[Cell, float, float]:

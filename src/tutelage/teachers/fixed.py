@@ -61,7 +61,6 @@ class ConservativeTeacher(OneLessonTeacher):
 
     @property
     def _assumed(self) -> Domain:
-        """The domain with the preference features that are assumed."""
         known, given = self.domain, self.preference_features
         if given is None:
             return known
