@@ -81,7 +81,6 @@ def teach(
 
 
 def _checked(teacher: Teacher, advice: Advice) -> Advice:
-    """The teacher's advice, checked."""
     if not isinstance(advice, Advice):
         raise InvalidModel(f"open and adapt must return an Advice, got {type(advice).__name__}")
     if advice.lesson is not None:

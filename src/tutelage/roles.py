@@ -213,10 +213,7 @@ class Response(Readable):
         memory: Mapping[str, ArrayLike] | None = None,
         metrics: Mapping[str, float] | None = None,
     ) -> "Response":
-        """The response of a learner that chooses this policy (C,); its expectations are computed.
-
-        weights: of any length. memory, metrics: as of the class.
-        """
+        """The response of a learner that chooses this policy (C,); its expectations are computed."""
         checked, there = check_policy(domain.mdp, policy), check_lesson(domain, lesson).seen_in(domain)
         reached = expectation(domain, checked)
         compared = reached.reward if there is domain else expectation(there, checked).reward
@@ -266,11 +263,12 @@ class Response(Readable):
             return [] if self.multipliers is None else ["The learner has no preferences."]
         lines, costs = ["Its preferences, in units of its own objective:"], self.multipliers.preference
         for name, cost, excess in zip(self.constraint_names, costs, self.violation_excess, strict=True):
-            effect = f"binds; one more unit of allowance would gain {cost:.4g}"
-            effect = effect if cost > 1e-6 else "does not change the response to this lesson"
-            lines.append(
-                f"  {name}: " + (effect if excess <= 1e-6 else f"exceeded by {excess:.4g}, at {cost:.4g} for each unit")
-            )
+            effect = "does not change the response to this lesson"
+            if excess > 1e-6:
+                effect = f"exceeded by {excess:.4g}, at {cost:.4g} for each unit"
+            elif cost > 1e-6:
+                effect = f"binds; one more unit of allowance would gain {cost:.4g}"
+            lines.append(f"  {name}: {effect}")
         return lines
 
 
@@ -291,7 +289,6 @@ class Learner(Protocol):
 
     def respond(self, lesson: Lesson) -> Response:
         """The response to one lesson; the same lesson always gets the same response."""
-        ...
 
 
 @runtime_checkable
@@ -300,7 +297,6 @@ class RememberingLearner(Protocol):
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The response to a lesson; the same lesson after the same response always gets the same one."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -352,11 +348,9 @@ class Teacher(Protocol):
 
     def open(self) -> Advice:
         """The first lesson."""
-        ...
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The next lesson after these rounds, or no lesson and the reason to stop."""
-        ...
 
 
 def check_lesson(domain: Domain, lesson: Lesson) -> Lesson:
@@ -395,9 +389,9 @@ def select_demonstrations(
     return select(check_lesson(domain, lesson).seen_in(domain), lesson, n, limits={}, rng=rng)
 
 
-def in_digits(value: float, size: float, *, rounding: float = 1e-9) -> str:
+def in_digits(value: float, size: float) -> str:
     """A number for a person; zero where it is a rounding error of numbers of this size."""
-    return f"{0.0 if abs(value) <= rounding * size else value:.4g}"
+    return f"{0.0 if abs(value) <= 1e-9 * size else value:.4g}"
 
 
 def named(names: Sequence[str], values: Vector) -> str:

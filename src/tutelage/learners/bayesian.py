@@ -46,9 +46,8 @@ class BayesianLearner(Readable):
         """The response after one more lesson."""
         before = after.memory["log_posterior"] if after is not None and after.memory is not None else 0.0
         seen = before + self.log_policies @ choice_counts(self.domain, lesson)
-        posterior = np.exp(seen - logsumexp(seen))
-        mean = posterior @ np.asarray(self.candidates)
         memory = {"log_posterior": seen - logsumexp(seen)}
+        mean = np.exp(memory["log_posterior"]) @ np.asarray(self.candidates)
         return Response.of(self.domain, lesson, self.policy(mean), weights=mean, memory=memory)
 
     def policy(self, weights: Vector) -> Vector:

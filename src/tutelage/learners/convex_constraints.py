@@ -143,19 +143,14 @@ class Moving:
                 slopes = np.array([function.slope(point) for function in self.functions])
         except (ArithmeticError, ValueError) as error:
             raise NotConverged(f"a tangent cannot move further: {error}", residual=math.inf, n_steps=0) from error
-        curvature, at_point = self._curvature(y, point), slopes @ point - values
-        jacobian = -np.hstack([slopes.T, curvature])
-        return Point(-(slopes.T @ y), jacobian, float(y @ at_point), np.append(at_point, curvature @ point), curvature)
-
-    def _curvature(self, y: Vector, point: Vector) -> Matrix:
-        """W, positive semi-definite: rounding may leave a flat direction with a negative curvature."""
-        total = np.zeros((len(point), len(point)))
+        curvature, at_point = np.zeros((len(point), len(point))), slopes @ point - values
         for weight, function in zip(y, self.functions, strict=True):
             if weight > 0:
-                total += weight * function.hessian(point, DIFFERENCE_STEP * self.sizes)
-        if not total.any():
-            return total
-        values, directions = np.linalg.eigh(self.sizes[:, None] * total * self.sizes)
-        root = directions * np.sqrt(np.maximum(values, 0.0)) / self.sizes[:, None]
-        curvature: Matrix = root @ root.T
-        return curvature
+                curvature += weight * function.hessian(point, DIFFERENCE_STEP * self.sizes)
+        if curvature.any():
+            # Rounding may leave a flat direction of W with a negative curvature.
+            found, directions = np.linalg.eigh(self.sizes[:, None] * curvature * self.sizes)
+            root = directions * np.sqrt(np.maximum(found, 0.0)) / self.sizes[:, None]
+            curvature = root @ root.T
+        jacobian = -np.hstack([slopes.T, curvature])
+        return Point(-(slopes.T @ y), jacobian, float(y @ at_point), np.append(at_point, curvature @ point), curvature)

@@ -39,7 +39,7 @@ from tutelage.constrained.occupancy_polytope import nearest_policy, require_feas
 from tutelage.constrained.problem import no_limits, sizes
 from tutelage.convex.blocks import Block, contained, free_directions, inverse, terms
 from tutelage.convex.newton import LEFT_BY_ROUNDING
-from tutelage.learners.penalties import Constraints, Mismatch, Tangents, build_response, signed_multipliers
+from tutelage.learners.penalties import Constraints, Mismatch, Tangents, build_response
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
 from tutelage.learners.without_entropy import require_possible
 from tutelage.model.mdp import Domain
@@ -114,13 +114,12 @@ class Dual:
         """
         self.diagnose(shown, tangents, failure)
         try:
-            found = deque(program.cooled(), maxlen=1).pop()
+            return deque(program.cooled(), maxlen=1).pop()
         except OutOfTime as late:
             late.answer = (failure.answer, tangents)
             raise
         except NotConverged as later:
-            found = min(failure.answer, later.answer or failure.answer, key=lambda either: either.value)
-        return found
+            return min(failure.answer, later.answer or failure.answer, key=lambda either: either.value)
 
     def blocks(self, tangents: Tangents) -> list[Block]:
         """M*(-a) and N*(y)."""
@@ -168,8 +167,8 @@ class Dual:
         error = domain.mdp.steps * self.program(shown, tangents).residual(x, slope, own)
         primal = entropy - self.paid(mu.reward - shown, mu.preference)
         proof = Certificate(primal, bound, error, found.n_steps, found.ended, lesson.uncertainty)
-        weights, multipliers = np.concatenate([a, tangents.lift @ y]), signed_multipliers(a, tangents.by_constraint(y))
-        return build_response(lesson, proof, done, mu, weights, multipliers, self.mismatch, self.constraints)
+        weights, beta = np.concatenate([a, tangents.lift @ y]), tangents.by_constraint(y)
+        return build_response(lesson, proof, done, mu, weights, beta, self.mismatch, self.constraints)
 
     def warmer(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents) -> Iterator[CertifiedResponse]:
         """The policies of warmer learners as responses, with the weights and the bound of the minimum found.

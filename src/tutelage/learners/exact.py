@@ -15,15 +15,7 @@ from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, Route, sizes
 from tutelage.learners.convex_constraints import ConvexConstraint
 from tutelage.learners.dual import Dual
-from tutelage.learners.penalties import (
-    Constraints,
-    Mismatch,
-    Preference,
-    Tangents,
-    build_response,
-    check_norm,
-    signed_multipliers,
-)
+from tutelage.learners.penalties import Constraints, Mismatch, Preference, Tangents, build_response, check_norm
 from tutelage.learners.without_entropy import optimum_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
@@ -193,8 +185,7 @@ class HardLearner(Readable):
     `entropic_within`, it is the most entropic one within that distance, per feature, of the projection. A distance of
     zero would need infinite weights, because the projection lies on the boundary of the reachable set.
 
-    violation_allowance: delta_c^hard, as the allowance of a `Preference`. rows, functions: also as there.
-    norm: p = 1, 2 or inf.
+    violation_allowance: delta_c^hard. It, rows and functions are as of a `Preference`. norm: p = 1, 2 or inf.
     entropic_within: how far each reward feature may be from the projection in favour of entropy; None for not at all.
     route: the method of projection, see `constrained.occupancy_polytope`. constraints: the preferences on the domain.
     """
@@ -229,8 +220,7 @@ class HardLearner(Readable):
     ) -> CertifiedResponse:
         """The projection, or the most entropic policy near it; raises `InfeasibleConstraints` where there is none.
 
-        after: the last response, which changes nothing. time_limit: in seconds; `OutOfTime` is raised after it.
-        progress: called with a `Progress` after each step.
+        after, time_limit, progress: as of `GenericLearner`.
         """
         shown = check_lesson(self.domain, lesson).expectation
         if lesson.initial is not None:
@@ -254,16 +244,14 @@ class HardLearner(Readable):
         residual = max(found.gap, float(constraints.excess(reached.preference).max(initial=0.0)))
         proof = Certificate(-found.value, -found.bound, residual, found.n_rounds, found.ended, lesson.uncertainty)
         beta = tangents.by_constraint(found.multipliers)
-        multipliers = signed_multipliers(price[: self.domain.n_reward], beta)
-        return build_response(lesson, proof, found.policy, reached, price, multipliers, Mismatch(), constraints)
+        return build_response(lesson, proof, found.policy, reached, price, beta, Mismatch(), constraints)
 
     def _entropic(self, lesson: Lesson, found: ConstrainedOptimum, within: float) -> CertifiedResponse:
         """The most entropic policy within that distance of the projection."""
         # Relax the allowance by the rounding error of the projection, so that a policy remains feasible.
         relaxed = self.constraints.allowance + self.constraints.excess(found.expectation.preference)
-        learner = GenericLearner(
-            self.domain, Mismatch(norm=np.inf, allowance=within), replace(self.preference, allowance=relaxed)
-        )
+        mismatch = Mismatch(norm=np.inf, allowance=within)
+        learner = GenericLearner(self.domain, mismatch, replace(self.preference, allowance=relaxed))
         answer = learner.respond(Lesson.from_expectation(found.expectation.reward))
         excess = freeze(np.abs(answer.expectation.reward - lesson.expectation))
         certificate = replace(answer.certificate, uncertainty=lesson.uncertainty)

@@ -5,7 +5,7 @@ has seen: for lessons of n_k demonstrations with expectations mu_k from starts P
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,14 +23,11 @@ class GatheringLearner:
 
     @property
     def domain(self) -> Domain:
-        known: Domain = self.inner.domain
-        return known
+        return cast(Domain, self.inner.domain)
 
     @property
     def preference(self) -> Preference:
-        """That of the inner learner."""
-        known: Preference = self.inner.preference
-        return known
+        return cast(Preference, self.inner.preference)
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The response to everything shown so far."""

@@ -182,7 +182,6 @@ class Tangents:
 
     @classmethod
     def linear(cls, constraints: Constraints) -> "Tangents":
-        """The linear constraints."""
         rows = constraints.rows
         return cls(constraints, rows, constraints.allowance[: len(rows)], np.arange(len(rows)))
 
@@ -342,17 +341,17 @@ def build_response(
     policy: Vector,
     reached: Expectation,
     weights: Vector,
-    multipliers: Multipliers,
+    beta: Vector,
     mismatch: Mismatch,
     constraints: Constraints,
 ) -> CertifiedResponse:
-    """The response with read-only arrays; the expectation reached determines both excesses."""
+    """The response with read-only arrays; the expectation reached determines both excesses. beta: (m,)."""
     return CertifiedResponse(
         lesson=lesson,
         policy=policy,
         expectation=reached,
         learned_weights=freeze(weights),
-        multipliers=multipliers,
+        multipliers=signed_multipliers(weights[: len(reached.reward)], beta),
         mismatch_excess=freeze(mismatch.excess(reached.reward - lesson.expectation)),
         violation_excess=freeze(constraints.excess(reached.preference)),
         certificate=certificate,

@@ -27,7 +27,6 @@ class PreferringLearner(Readable):
 
     @property
     def preference(self) -> Preference:
-        """That of the outer learner."""
         return self.outer.preference
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:

@@ -59,8 +59,7 @@ class _ScheduledLearner(EntropyLearner, ABC):
         """The response where the schedule stops; its certificate tells how far from converged it is.
 
         Raises `InfeasibleConstraints` where no policy satisfies hard preferences: their multipliers would diverge.
-        after: the last response, which changes nothing. time_limit: in seconds; `OutOfTime` is raised after it.
-        progress: called with a `Progress` after each step.
+        after, time_limit, progress: as of `GenericLearner`.
         """
         if check_lesson(self.domain, lesson).initial is not None:
             return respond_there(self, lesson, time_limit=time_limit, progress=progress)
@@ -124,8 +123,6 @@ class PublishedLearner(_ScheduledLearner):
 @dataclass(frozen=True, eq=False, init=False)
 class PublishedHardLearner(_ScheduledLearner):
     """Footnote 1's learner by the same schedule: hard preferences, C_r norm_2(mu_r - mu_hat)^2 for a mismatch.
-
-    At most max_steps + 1 gradient steps, as for `PublishedLearner`.
 
     A response that has not converged may violate its preferences, in Sec. 6.2 by up to 1.5 above the allowance of 2.5.
     Such a policy is infeasible for hard preferences: its certificate has a primal of -inf, and so an infinite gap.

@@ -1,8 +1,7 @@
 """Learners known by what they show: a function that answers each lesson, and any learner behind samples.
 
 The function may stand for a person or another program; it may sample the lesson, `lesson.demonstrations(n, rng=rng)`.
-The wrapped learner is shown mu_hat_r of n_shown trajectories, and the teacher sees mu_hat of n_seen. Both differ from
-the expectation by a standard error proportional to 1 / sqrt(n) (Sec. 2).
+The means of n samples differ from the expectation by a standard error proportional to 1 / sqrt(n) (Sec. 2).
 """
 
 from collections.abc import Callable
@@ -91,5 +90,4 @@ class SampledLearner(Readable):
         response = respond_after(self.learner, shown, after)
         trajectories = sample_demonstrations(self.domain, response.policy, self.n_seen, rng=rng)
         seen = empirical_expectation(self.domain, trajectories)
-        expectation = Expectation(seen.reward, seen.preference)
-        return replace(response, lesson=shown, expectation=expectation, bias=seen.bias)
+        return replace(response, lesson=shown, expectation=Expectation(seen.reward, seen.preference), bias=seen.bias)

@@ -63,7 +63,11 @@ class SequentialLearner(Readable):
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The response after `n_steps` steps from where the last one ended."""
-        x, b = self._remembered(after)
+        if after is not None and after.memory is not None:
+            x, b = after.memory["weights"], after.memory["costs"]
+        else:
+            x = np.zeros(self.domain.n_reward) if self.start is None else floats(self.start, "start", ndim=1)
+            b = np.zeros(self.domain.n_preference)
         there, limits = check_lesson(self.domain, lesson).seen_in(self.domain), self.preference.on(self.domain)
         for _ in range(self.n_steps):
             reached = expectation(there, self.policy(x, b))
@@ -81,9 +85,3 @@ class SequentialLearner(Readable):
 
     def _weights(self, parameters: Vector) -> tuple[Vector, Matrix]:
         return (parameters, np.eye(len(parameters))) if self.reward is None else self.reward(parameters)
-
-    def _remembered(self, after: Response | None) -> tuple[Vector, Vector]:
-        if after is not None and after.memory is not None:
-            return after.memory["weights"], after.memory["costs"]
-        first = np.zeros(self.domain.n_reward) if self.start is None else floats(self.start, "start", ndim=1)
-        return first, np.zeros(self.domain.n_preference)

@@ -47,7 +47,6 @@ class SoftProgram:
     moving: Moving | None = None
 
     def at(self, x: Vector) -> Point:
-        """The weights and what depends on x beside them."""
         n, d_r = len(self.offset), self.domain.n_reward
         weights, value = self.base + self.lift @ x[:n], -float(self.offset @ x[:n])
         if self.moving is None:
@@ -66,7 +65,9 @@ class SoftProgram:
         gap: the duality gap that is small enough, in nats, where every set is bounded: it then proves the value.
         """
         scaled, share = _Normalised.of(self, near), 1 / self.domain.mdp.steps
-        error, apart = scaled.tolerances()
+        # One unit of the residual may cost as much as the largest penalty.
+        radii = [float(np.max(b.radius, initial=0.0)) for b in scaled.blocks if np.isfinite(b.radius).all()]
+        error, apart = RESIDUAL_TOLERANCE / max([1.0, *radii]), GAP_TOLERANCE / self.domain.mdp.steps
         if tolerance is not None:
             blocks = [block.in_units(1.0, share) for block in self.blocks]
             scaled = replace(scaled, unit=np.ones(len(start)), blocks=blocks)
@@ -138,12 +139,10 @@ class SoftProgram:
         highest = [1.0, float(np.abs(features @ self.base).max())]
         for block, part in zip(self.blocks, slices(self.blocks), strict=True):
             largest = float(size[part].max(initial=0.0))
-            # A square is paid for as far as expectations reach.
-            price = (
-                steps * largest / np.max(block.curvature)
-                if np.any(block.curvature)
-                else np.max(block.radius, initial=0.0)
-            )
+            price = np.max(block.radius, initial=0.0)
+            if np.any(block.curvature):
+                # A square is paid for as far as expectations reach.
+                price = steps * largest / np.max(block.curvature)
             highest.append(largest * float(price))
         return max(price for price in highest if math.isfinite(price))
 
@@ -222,11 +221,6 @@ class _Normalised:
             except EndlessValue as failure:
                 last = failure
         raise last
-
-    def tolerances(self) -> tuple[float, float]:
-        """Of the residual, one unit of which may cost as much as the largest penalty, and of the gap."""
-        radii = [float(np.max(b.radius, initial=0.0)) for b in self.blocks if np.isfinite(b.radius).all()]
-        return RESIDUAL_TOLERANCE / max([1.0, *radii]), GAP_TOLERANCE / self.program.domain.mdp.steps
 
     def in_given_units(self, found: SoftMinimum) -> SoftMinimum:
         """The minimum as a function of x."""

@@ -62,13 +62,10 @@ def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum
 
     Distances by one cone program, where it is exact enough; other convex constraints by tangents.
     """
-    distances = [function.distance for function in constraints.preference.functions]
-    balls = [
-        Ball(*distance, float(radius))
-        for distance, radius in zip(distances, constraints.allowance[len(constraints.rows) :], strict=True)
-        if distance is not None
-    ]
-    if balls and len(balls) == len(distances):
+    functions, radii = constraints.preference.functions, constraints.allowance[len(constraints.rows) :].tolist()
+    convex = zip(functions, radii, strict=True)
+    balls = [Ball(*function.distance, radius) for function, radius in convex if function.distance is not None]
+    if balls and len(balls) == len(functions):
         found = best_within_balls(constraints.domain, weights, constraints.half_spaces(), balls)
         if found is not None:
             optimum, t = found

@@ -65,8 +65,7 @@ def are_contradicted(domain: Domain, limits: HalfSpaces, rounds: Sequence[Round]
     done = np.array([taught.response.expectation.reward for taught in rounds])
     excess = limits.normals[:, : domain.n_reward] @ done.T - limits.offsets[:, None]
     largest = sizes(domain)[: domain.n_reward].max()
-    unit = largest / domain.mdp.steps
-    allowed = CUT_SLACK * (unit + np.abs(limits.offsets)) + SOLVED * largest
+    allowed = CUT_SLACK * (largest / domain.mdp.steps + np.abs(limits.offsets)) + SOLVED * largest
     return bool((excess > allowed[:, None]).any())
 
 
@@ -112,7 +111,6 @@ class CutTeacher(BaseTeacher):
         raise NotImplementedError
 
     def adapt(self, rounds: Sequence[Round]) -> Advice:
-        """The next lesson, or the reason to stop."""
         ended, best = self._assessed(rounds)
         if ended.reason:
             return self._end(rounds, ended)

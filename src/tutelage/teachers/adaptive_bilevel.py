@@ -43,8 +43,6 @@ from tutelage.teachers.robust_bounding import robust_bound
 # The search for a fit of samples, or of mu_r alone, in each round and before the rounds end.
 OF_SAMPLES = Effort(n_steps=2_000, n_more=1_500)
 OF_REWARDS = Effort(n_steps=2_000, n_straight=600, n_more=1_500, n_more_paths=4)
-
-
 # In the range of each feature: lessons this close are the same, this far from all others tell more, and a lesson lies
 # this far beyond the response planned.
 SAME, NEW, BEYOND = 1e-7, 0.01, 0.1
@@ -118,7 +116,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
             # If no learner explains the answers and the last lesson failed, the next plan is a mere guess.
             has_failed = estimate.contradiction != "" and rewards[-1] < rewards.max()
             if (reason or has_failed) and not self._is_exact:
-                is_open = self._is_open(rounds, estimate) if reason else False
+                is_open = reason != "" and self._is_open(rounds, estimate)
                 telling = self._telling(rounds, float(rewards.max()), is_open=is_open)
         except TutelageError as failure:
             return close(rounds, rewards, Advice(None, f"no lesson could be planned: {failure}", self.ceiling), unit)
@@ -143,22 +141,19 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         self, rounds: Sequence[Round], estimate: LearnerEstimate, plan: BilevelPlan, reason: str
     ) -> tuple[LearnerEstimate, BilevelPlan, str]:
         """After a longer search: the estimate, a plan for the first rival that promises more, and no reason to end."""
-        planned_for = estimate.plausible
-        begun = estimate.searches
-        estimate = self.estimate(rounds, effort=self._effort, begun=begun, has_intervals=False)
-        better = [] if np.array_equal(estimate.plausible, planned_for) else [estimate.plausible]
+        longer = self.estimate(rounds, effort=self._effort, begun=estimate.searches, has_intervals=False)
+        better = [] if np.array_equal(longer.plausible, estimate.plausible) else [longer.plausible]
         # After this many rounds no lesson is planned for learners that do not explain the answers.
-        is_over = estimate.contradiction and len(rounds) >= self.domain.n_preference + 3
-        for rival in (*better, *(() if is_over else estimate.rivals)):
-            other, objection = self._planned(rounds, estimate, rival)
+        is_over = longer.contradiction and len(rounds) >= self.domain.n_preference + 3
+        for rival in (*better, *(() if is_over else longer.rivals)):
+            other, objection = self._planned(rounds, longer, rival)
             if not objection:
-                return estimate, other, ""
-        return estimate, plan, reason
+                return longer, other, ""
+        return longer, plan, reason
 
     def _plan_for(self, learner: SoftLearner) -> BilevelPlan:
-        plan = BilevelTeacher(
-            self.domain, self.true_weights, learner, n_random=self.n_random, max_cells=0
-        ).lesson_plan()
+        teacher = BilevelTeacher(self.domain, self.true_weights, learner, n_random=self.n_random, max_cells=0)
+        plan = teacher.lesson_plan()
         return plan if self._is_exact else replace(plan, lesson=self._beyond(plan, learner))
 
     def _beyond(self, plan: BilevelPlan, learner: SoftLearner) -> Lesson:
@@ -232,9 +227,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def _is_open(self, rounds: Sequence[Round], estimate: LearnerEstimate) -> bool:
         """Whether mu_r alone was seen, and no learner found explains it or it is fewer numbers than theta has."""
-        n_parameters = 2 + self.domain.n_preference
-        is_few = estimate.contradiction != "" or len(rounds) * self.domain.n_reward < n_parameters
-        return is_few and self.observed == "reward"
+        is_few = len(rounds) * self.domain.n_reward < 2 + self.domain.n_preference
+        return self.observed == "reward" and (is_few or estimate.contradiction != "")
 
     def _telling(self, rounds: Sequence[Round], earned: float, *, is_open: bool) -> Lesson | None:
         """The best policy for one reward feature alone, if it earns more than the learner has earned, and is new.
@@ -265,9 +259,11 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         """One standard error of the reward seen; zero where answers are exact."""
         if not self.n_trajectories:
             return 0.0
-        domain = self.domain
-        soft = soft_expansion(domain.mdp, combined_features(domain), _weights(plan))
-        covariance = count_covariance(domain, soft)[: domain.n_reward, : domain.n_reward]
+        soft, d_r = (
+            soft_expansion(self.domain.mdp, combined_features(self.domain), _weights(plan)),
+            self.domain.n_reward,
+        )
+        covariance = count_covariance(self.domain, soft)[:d_r, :d_r]
         return math.sqrt(max(float(self.true_weights @ covariance @ self.true_weights), 0.0) / self.n_trajectories)
 
 

@@ -16,10 +16,8 @@ from tutelage.learners.without_entropy import best_within
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import EndlessValue, InvalidModel
-from tutelage.roles import Advice, Lesson, Opening, Response, Round
+from tutelage.roles import Advice, Learner, Lesson, Opening, Response, Round
 
-# What a plan for a learner adds where it need not have been made.
-ONE_FEATURE = "; with one reward feature, an optimal policy as the lesson teaches as much"
 # The default of a field that `__post_init__` sets in the units of the domain.
 BY_UNITS: Any = None
 
@@ -78,6 +76,12 @@ class OneLessonTeacher(BaseTeacher):
         """No further lesson; the bound that was certified with the lesson stands."""
         return Advice(None, "the teacher has only one lesson", rounds[-1].bound)
 
+    @property
+    def _needless(self) -> str:
+        """What the reason of a plan for a learner adds where the plan need not have been made."""
+        one = "; with one reward feature, an optimal policy as the lesson teaches as much"
+        return one if self.domain.n_reward == 1 else ""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan(Readable):
@@ -104,7 +108,7 @@ class Plan(Readable):
         return journey_of(self.lesson.mdp, self.response.policy)
 
 
-class KnownLearner(Protocol):
+class KnownLearner(Learner, Protocol):
     """A learner whose preferences are known."""
 
     @property
@@ -112,8 +116,6 @@ class KnownLearner(Protocol):
 
     @property
     def preference(self) -> Preference: ...
-
-    def respond(self, lesson: Lesson) -> Response: ...
 
 
 class KnownEntropyLearner(KnownLearner, Protocol):
@@ -149,8 +151,3 @@ def best_kept(learner: KnownLearner, true_weights: Vector) -> ConstrainedOptimum
 def optimal_lesson(domain: Domain, true_weights: Vector) -> Lesson:
     """An optimal policy of the unconstrained MDP, ties split evenly."""
     return Lesson.from_policy(domain, solve_hard(domain.mdp, domain.reward_features @ true_weights).policy)
-
-
-def reward_of(true_weights: Vector, response: Response) -> float:
-    """true_weights @ mu_r of a response."""
-    return float(true_weights @ response.expectation.reward)

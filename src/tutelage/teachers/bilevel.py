@@ -27,17 +27,8 @@ from tutelage.learners.exact import GenericLearner
 from tutelage.learners.penalties import Tangents
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, OnProgress, OutOfTime, TutelageError
-from tutelage.roles import CertifiedResponse, Lesson, Opening, Response
-from tutelage.teachers.base import (
-    ONE_FEATURE,
-    KnownEntropyLearner,
-    OneLessonTeacher,
-    Plan,
-    best_kept,
-    check_known,
-    optimal_lesson,
-    reward_of,
-)
+from tutelage.roles import CertifiedResponse, Lesson, Opening
+from tutelage.teachers.base import KnownEntropyLearner, OneLessonTeacher, Plan, best_kept, check_known, optimal_lesson
 from tutelage.teachers.bounding import MOST_DIMENSIONS, search
 from tutelage.teachers.climbing import Effort, LessonSearch, LocalOptimum, ReducedProblem, distinct, sign_patterns
 from tutelage.teachers.printed_bilevel import check_soft, printed_bilevel
@@ -88,8 +79,8 @@ class BilevelTeacher(OneLessonTeacher):
 
     def advice(self, plan: BilevelPlan) -> Opening:
         """The lesson and the bound of a plan."""
-        equal = ONE_FEATURE if self.domain.n_reward == 1 else ""
-        return Opening(plan.lesson, f"the lesson that leads this learner to the largest reward{equal}", plan.bound)
+        reason = f"the lesson that leads this learner to the largest reward{self._needless}"
+        return Opening(plan.lesson, reason, plan.bound)
 
     def plan(self, *, time_limit: float | None = None, progress: OnProgress | None = None) -> BilevelPlan:
         """The lesson, the local maxima it was chosen from, the learner's response, and the certified bound.
@@ -106,7 +97,10 @@ class BilevelTeacher(OneLessonTeacher):
         if preference.is_hard:
             require_feasible(domain, Tangents.opening(preference.on(domain)).half_spaces())
         if self.method == "frank-wolfe":
-            return self._verified([self._printed()], self._unconstrained_bound())
+            inferred = self.learner.respond(optimal_lesson(self.domain, self.true_weights)).feature_weights
+            start = np.zeros(domain.n_reward) if inferred is None else inferred[: domain.n_reward]
+            printed = printed_bilevel(self.learner, self.true_weights, start)
+            return self._verified([printed], self._unconstrained_bound())
         # It may be impossible to keep all preferences of a soft learner, or to plan for them closely or in time.
         aware = None
         with suppress(NotConverged, *(() if preference.is_hard else (InfeasibleConstraints,))):
@@ -124,8 +118,7 @@ class BilevelTeacher(OneLessonTeacher):
         is_searched = math.isfinite(self._mismatch_set.radius) and self.domain.n_reward <= MOST_DIMENSIONS
         if self.max_cells == 0 or not is_searched or np.abs(self.true_weights).max() <= np.finfo(np.float64).tiny:
             return plan
-        problem = self._problem
-        unit = self.reward_unit
+        problem, unit = self._problem, self.reward_unit
         ceiling = search(problem, achieved=plan.achieved / unit, ceiling=plan.bound / unit, max_cells=self.max_cells)
         if self.method == "exact" and self._is_flat and ceiling.answer is not None:
             # Branch and bound evaluated a point that is better than the best local optimum: climb from there.
@@ -146,19 +139,17 @@ class BilevelTeacher(OneLessonTeacher):
             raise NotConverged("the learner responds to none of the lessons tried", residual=math.inf, n_steps=0)
         lesson = Lesson.from_policy(self.domain, optima[0].policy)
         with outcomes.unlimited():
-            response = self._response(lesson, optima[0].weights)
-        achieved = reward_of(self.true_weights, response)
+            try:
+                response = self.learner.respond(lesson)
+            except NotConverged as failure:
+                if not isinstance(self.learner, GenericLearner) or not isinstance(failure.answer, CertifiedResponse):
+                    raise
+                # Where rounding keeps the learner from its optimum, it starts from the planned weights.
+                weights = [optima[0].weights, failure.answer.learned_weights[self.domain.n_reward :]]
+                planned = replace(failure.answer, learned_weights=np.concatenate(weights))
+                response = self.learner.respond(lesson, start=planned)
+        achieved = float(self.true_weights @ response.expectation.reward)
         return BilevelPlan(lesson, response, optima[0].reward, achieved, max(bound, achieved), tuple(optima), 0)
-
-    def _response(self, lesson: Lesson, weights: Vector) -> Response:
-        """The learner's response; where rounding keeps it from its optimum, it starts from the planned weights."""
-        try:
-            return self.learner.respond(lesson)
-        except NotConverged as failure:
-            if not isinstance(self.learner, GenericLearner) or not isinstance(failure.answer, CertifiedResponse):
-                raise
-            planned = np.concatenate([weights, failure.answer.learned_weights[len(weights) :]])
-            return self.learner.respond(lesson, start=replace(failure.answer, learned_weights=planned))
 
     @property
     def _mismatch_set(self) -> Block:
@@ -176,12 +167,6 @@ class BilevelTeacher(OneLessonTeacher):
             block = replace(block, radius=self.largest_weight, norm=math.inf)
         reduction = Reduction(self.learner.preference.on(self.learner.domain))
         return ReducedProblem(reduction, block, self.true_weights / self.reward_unit, self.effort)
-
-    def _printed(self) -> LocalOptimum:
-        """Appendix G as printed."""
-        d_r, response = self.domain.n_reward, self.learner.respond(optimal_lesson(self.domain, self.true_weights))
-        inferred = response.feature_weights
-        return printed_bilevel(self.learner, self.true_weights, np.zeros(d_r) if inferred is None else inferred[:d_r])
 
     def _starts(self, shown: list[Lesson]) -> list[Vector]:
         """Zero, the weights that the learner infers from the lessons of the other teachers, and w*."""

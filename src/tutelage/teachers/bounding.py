@@ -26,7 +26,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 
@@ -200,7 +199,6 @@ class _LineBounds:
     known: dict[bytes, float] = field(default_factory=dict)
 
     def room(self, value: float) -> float:
-        """The gap at which the search ends."""
         return self.tolerance * abs(value) if math.isfinite(value) else 0.0
 
     def over(self, cell: Cell, value: float) -> tuple[Cell, float, float]:
@@ -218,21 +216,21 @@ class _LineBounds:
         if cell.width == 0:
             return known, reward, reward
         self.tangents = np.vstack([self.tangents, np.append(slope, here.bound - slope @ cell.centre)])
-        model, corners = _Model.of(cell, here, weights), np.array(list(cell.corners()))
+        (step, loss), corners = _predicted(cell, here, weights), np.array(list(cell.corners()))
         lower = self.tangents[:, :-1] @ corners.T + self.tangents[:, -1:]
 
         def above(t: float) -> Matrix:
             ahead = np.array([self._above(corner + t * weights, here, accuracy * t) for corner in corners])
             return np.asarray(ahead - lower + CELL_ACCURACY * (1 + float(np.abs(ahead).max())))
 
-        bound, best, excess = least_over_steps(model.step, max(enough, reward + TRUSTED * model.loss), above)
+        bound, best, excess = least_over_steps(step, max(enough, reward + TRUSTED * loss), above)
         return known, bound if bound <= enough else _mixed(excess) / best, reward
 
     def _settle(self, cell: Cell, accuracy: float) -> Settled:
         """The learner at the centre, from the multipliers of the cell that this is a half of."""
         near, gap = self.last, 0.0
         if cell.near is not None and self.last is not None:
-            gap = accuracy * _Model.of(cell, cell.near, self.problem.true_weights).step
+            gap = accuracy * _predicted(cell, cell.near, self.problem.true_weights)[0]
             near = replace(cell.near, soft=self.last.soft)
         self.last = self.problem.reduction.settle(cell.centre, near=near, gap=gap)
         self.first = self.first or self.last
@@ -261,22 +259,15 @@ def _mixed(above: Matrix) -> float:
     return float((shares / shares.sum() @ tried).max())
 
 
-class _Model(NamedTuple):
-    """What the second-order model of phi at a learner predicts for a cell: the best step t, and how loose the bound is.
+def _predicted(cell: Cell, here: Settled, weights: Vector) -> tuple[float, float]:
+    """By the second-order model of phi at a learner, the best step t for a cell, and how loose the bound is.
 
     The step is one of the powers of sqrt 2, so that cells share points.
     """
-
-    step: float
-    loss: float
-
-    @classmethod
-    def of(cls, cell: Cell, here: Settled, weights: Vector) -> "_Model":
-        away = np.array(list(cell.corners())) - cell.centre
-        spread = float(np.einsum("ki,ij,kj->k", away, here.jacobian, away).max())
-        along = float(weights @ here.jacobian @ weights)
-        longest = cell.width / float(np.abs(weights).max())
-        best = math.sqrt(spread / along) if spread > 0 and along > 0 else longest
-        step = 2.0 ** (round(2 * math.log2(np.clip(best, longest / FURTHEST, FURTHEST * longest))) / 2)
-        loss = 0.5 * (spread / step + step * along) + float(np.abs(away @ here.jacobian @ weights).max())
-        return cls(step, loss)
+    away = np.array(list(cell.corners())) - cell.centre
+    spread = float(np.einsum("ki,ij,kj->k", away, here.jacobian, away).max())
+    along = float(weights @ here.jacobian @ weights)
+    longest = cell.width / float(np.abs(weights).max())
+    best = math.sqrt(spread / along) if spread > 0 and along > 0 else longest
+    step = 2.0 ** (round(2 * math.log2(np.clip(best, longest / FURTHEST, FURTHEST * longest))) / 2)
+    return step, 0.5 * (spread / step + step * along) + float(np.abs(away @ here.jacobian @ weights).max())

@@ -43,7 +43,7 @@ from tutelage.model.mdp import Domain, absorbing_states, discounted, per_choice
 from tutelage.model.policy import check_policy, uniform_policy
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.roles import Advice, Lesson, Opening, Response, Round, respond_after
-from tutelage.teachers.base import BaseTeacher, best_kept, reward_of
+from tutelage.teachers.base import BaseTeacher, best_kept
 
 # Normals of half-spaces whose unit vectors differ by less than this are one; a violation below it is rounding.
 SAME_NORMAL = 1e-9
@@ -160,7 +160,7 @@ class OmniscientTeacher(CandidateTeacher):
 
     def _score(self, response: Response) -> float:
         if self.target is None:
-            return reward_of(self.true_weights, response)
+            return float(self.true_weights @ response.expectation.reward)
         target, weights = floats(self.target, "target", ndim=1), response.learned_weights
         if weights is None:
             raise InvalidModel("this learner's responses have no weights to lead to a target; give no target")

@@ -121,7 +121,6 @@ class ReducedProblem:
         return distinct(optima)
 
     def contain(self, point: Vector) -> Vector:
-        """The point, moved into the set."""
         return self.block.contain(point)
 
     def slope(self, point: Vector, near: Any) -> Slope[Any]:

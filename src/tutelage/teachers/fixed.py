@@ -33,16 +33,7 @@ from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InfeasibleConstraints, OnProgress, watched
 from tutelage.roles import Lesson, Opening
-from tutelage.teachers.base import (
-    ONE_FEATURE,
-    KnownLearner,
-    OneLessonTeacher,
-    Plan,
-    best_kept,
-    check_known,
-    optimal_lesson,
-    reward_of,
-)
+from tutelage.teachers.base import KnownLearner, OneLessonTeacher, Plan, best_kept, check_known, optimal_lesson
 
 # Costs below this share of the largest reward are rounding.
 COST_ROUNDING = 1e-7
@@ -70,7 +61,6 @@ class ConservativeTeacher(OneLessonTeacher):
 
     @property
     def _assumed(self) -> Domain:
-        """The domain with the preference features that are assumed."""
         known, given = self.domain, self.preference_features
         if given is None:
             return known
@@ -112,7 +102,7 @@ class AwareCmdpTeacher(OneLessonTeacher):
         """The best policy that keeps the preferences; raises `InfeasibleConstraints` where no policy does."""
         found = best_kept(self.learner, self.true_weights)
         lesson = Lesson.from_policy(self.domain, found.policy)
-        equal = ONE_FEATURE if self.domain.n_reward == 1 and self.learner.preference.is_hard else ""
+        equal = self._needless if self.learner.preference.is_hard else ""
         return Opening(lesson, f"the best policy that keeps the learner's preferences{equal}", self._bound(found))
 
     def plan(self, *, time_limit: float | None = None, progress: OnProgress | None = None) -> CmdpPlan:
@@ -121,7 +111,7 @@ class AwareCmdpTeacher(OneLessonTeacher):
             found = best_kept(self.learner, self.true_weights)
             lesson = Lesson.from_policy(self.domain, found.policy)
             response = self.learner.respond(lesson)
-            achieved = reward_of(self.true_weights, response)
+            achieved = float(self.true_weights @ response.expectation.reward)
             return CmdpPlan(lesson, response, found.value, achieved, self._bound(found), found)
 
     def _bound(self, found: ConstrainedOptimum) -> float:
@@ -152,7 +142,7 @@ def teaching_value(domain: Domain, true_weights: ArrayLike, learner: KnownLearne
     weights = reward_vector(domain, true_weights, "true_weights")
     aware = AwareCmdpTeacher(domain, weights, learner).plan()
     agnostic = learner.respond(optimal_lesson(domain, weights))
-    return TeachingValue(aware.achieved, reward_of(weights, agnostic))
+    return TeachingValue(aware.achieved, float(weights @ agnostic.expectation.reward))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +181,10 @@ def preference_costs(
     weights = reward_vector(domain, true_weights, "true_weights")
     constraints = learner.preference.on(domain)
     without = best_policy(domain, weights, no_limits(domain)).value
-    used = np.full(len(constraints.names), math.nan)
+    n = len(constraints.names)
+    within, (used, gains, losses) = math.nan, np.full((3, n), math.nan)
     if preference_expectation is not None:
         used = constraints.values(np.asarray(preference_expectation, dtype=np.float64))
-    n = len(constraints.names)
-    within, gains, losses = math.nan, np.full(n, math.nan), np.full(n, math.nan)
     with suppress(InfeasibleConstraints):
         optimum, tangents = tangent_optimum(constraints, weights)
         within, size = optimum.value, COST_ROUNDING * max(abs(without), abs(optimum.value))

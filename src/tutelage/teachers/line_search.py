@@ -131,8 +131,7 @@ class LineSearchTeacher(CutTeacher):
         if np.abs(self.true_weights).max() <= np.finfo(np.float64).tiny:
             raise InvalidModel("true_weights are all zero, so there is no direction to push the learner in")
         unit = self.feature_unit / float(np.abs(self.true_weights).max())
-        pushes = {"shortest_push": 0.1 * unit, "longest_push": 5 * unit, "push_tolerance": 1e-3 * unit}
-        self._set_defaults(**pushes)
+        self._set_defaults(shortest_push=0.1 * unit, longest_push=5 * unit, push_tolerance=1e-3 * unit)
         if self.stop_tolerance is BY_UNITS:
             self._set_defaults(stop_tolerance=1e-4 * self.reward_range)
         if not 0 < self.shortest_push < self.longest_push < math.inf:

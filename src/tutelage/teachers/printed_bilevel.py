@@ -79,12 +79,9 @@ class BranchOptimum(LocalOptimum):
 
 def check_soft(learner: KnownEntropyLearner) -> None:
     """Refuse every learner but that of Sec. 3.2."""
-    mismatch, preference = learner.mismatch.on(learner.domain), learner.preference
-    is_plain = (
-        not np.any(np.asarray(mismatch.on(learner.domain).allowance))
-        and preference.rows is None
-        and preference.on(learner.domain).names == learner.domain.preference_names
-    )
+    domain, mismatch, preference = learner.domain, learner.mismatch.on(learner.domain), learner.preference
+    is_plain = preference.rows is None and not np.any(np.asarray(mismatch.allowance))
+    is_plain = is_plain and preference.on(domain).names == domain.preference_names
     are_finite = math.isfinite(mismatch.penalty) and math.isfinite(preference.penalty)
     if not (is_plain and are_finite and mismatch.norm == preference.norm == 1):
         raise InvalidModel(

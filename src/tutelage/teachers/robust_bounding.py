@@ -59,14 +59,13 @@ class RobustBound:
         key = point.tobytes()
         if key not in self.known:
             self.last = [one.settle(point, near=near) for one, near in zip(self.reductions, self.last, strict=True)]
-            self.known[key] = [self._priced(point, here) for here in self.last if here is not None]
+            self.known[key] = []
+            for here in filter(None, self.last):
+                done, y, value = here.expectation, here.multipliers, here.soft.soft_return
+                entropy = value - float(point @ done.reward - y @ done.preference)
+                paid = _times(float(self.space[1, 1]), done.preference - self.delta)
+                self.known[key].append((value, y, Shown(entropy, done.reward, paid)))
         return self.known[key]
-
-    def _priced(self, point: Vector, here: Settled) -> tuple[float, Vector, Shown]:
-        done, y, value = here.expectation, here.multipliers, here.soft.soft_return
-        entropy = value - float(point @ done.reward - y @ done.preference)
-        paid = _times(float(self.space[1, 1]), done.preference - self.delta)
-        return value, y, Shown(entropy, done.reward, paid)
 
     def over(self, cell: Cell, achieved: float) -> tuple[Cell, float, float]:
         """The least bound on R over a cell, over the policies known and over t. R at the centre is not one number."""
