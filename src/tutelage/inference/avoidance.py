@@ -212,7 +212,8 @@ class _Inference:
         p_model, log_likelihood = self._model_test(fit, influence)
         is_unmet = is_at_end & ~is_constant
         b = slice(len(fit.x) - d_c, None)
-        strength, is_open = np.where(is_unmet, np.sign(weight) * np.inf, np.where(kept, weight, np.nan))[b], ~kept[b]
+        endless = np.where(weight == 0, np.nan, np.copysign(np.inf, weight))
+        strength, is_open = np.where(is_unmet, endless, np.where(kept, weight, np.nan))[b], ~kept[b]
         p_value = np.array([self._p_value(fit, k) if kept[k] or is_unmet[k] else np.nan for k in range(len(kept))])[b]
         margin = np.where(is_open, np.inf, float(norm.ppf(0.5 + confidence / 2)) * error[b] + moved[b])
         middle = np.where(is_open, 0.0, strength)
