@@ -93,11 +93,10 @@ def largest_value(domain: Domain, price: Vector) -> float:
     for share in STEP_PRICES:
         try:
             plan = plan_hard(mdp, reward - share * size, accuracy=RELATIVE_ACCURACY * (np.abs(reward).max() or size))
+            break
         except EndlessValue:
             if share == STEP_PRICES[-1]:
                 raise
-            continue
-        break
     return float(mdp.initial @ plan.value) + plan.error_bound + share * size * 1_000 * mdp.steps
 
 

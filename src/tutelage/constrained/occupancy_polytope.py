@@ -67,9 +67,8 @@ def best_policy(
     _check(domain, limits, accuracy, route)
     scaled = Scaled.each(domain, limits)
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
-    problem = Problem(scaled, objectives.MostReward(slope), unit, _maximum)
     with watched(time_limit, progress):
-        return problem.solve(accuracy, route, -np.inf)
+        return Problem(scaled, objectives.MostReward(slope), unit, _maximum).solve(accuracy, route, -np.inf)
 
 
 def nearest_policy(
@@ -157,11 +156,6 @@ def _distance(half: float) -> float:
     return float(np.sqrt(2 * max(half, 0.0)))
 
 
-def _excess(total: float) -> float:
-    """What is never negative."""
-    return max(total, 0.0)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """One objective over the policies of a scaled problem. unit: of its value. told: what answers say of a value."""
@@ -169,7 +163,7 @@ class Problem:
     scaled: Scaled
     objective: Objective
     unit: float
-    told: Callable[[float], float] = _excess
+    told: Callable[[float], float] = lambda total: max(total, 0.0)
 
     def solve(self, tolerance: float, route: Route, good_enough: float) -> ConstrainedOptimum:
         """The least value of the objective within the limits, in the caller's units."""
@@ -234,23 +228,19 @@ class Problem:
         limits = self.scaled.limits
         least = decompose(pricer, LEAST, limits, columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
         if least.value > FEASIBLE:
-            raise self._infeasible(pricer, columns)
+            # The limits that no policy keeps together, in the caller's units.
+            common = self.scaled.with_common_rows()
+            least = decompose(pricer, LEAST, common.limits, columns, tolerance=0.1 * FEASIBLE)
+            excess = common.row * common.limits.excess(least.answer.counts)
+            alone = [-Planner(self.scaled.domain).price_out(-normal).best for normal in limits.normals]
+            unavoidable = self.scaled.row * np.maximum(np.array(alone) - limits.offsets, 0.0)
+            raise InfeasibleConstraints(limits.names, freeze(excess), freeze(unavoidable))
         return least.answer.columns, limits.relaxed(limits.excess(least.answer.counts))
 
     def _mixed(self, pricer: Planner, found: Solution[Decomposed]) -> ConstrainedOptimum:
         """The optimum with the occupancy of a mixture."""
         visits = pricer.occupancy(found.answer.columns, found.answer.weights)
         return self._optimum(found, Mixture(visits, found.answer.dual), matrix(found.answer.columns))
-
-    def _infeasible(self, pricer: Planner, columns: tuple[Column, ...]) -> InfeasibleConstraints:
-        """The error that names the limits which no policy keeps together, in the caller's units."""
-        scaled, limits = self.scaled, self.scaled.limits
-        common = scaled.with_common_rows()
-        least = decompose(pricer, LEAST, common.limits, columns, tolerance=0.1 * FEASIBLE)
-        excess = common.row * common.limits.excess(least.answer.counts)
-        alone = [-Planner(self.scaled.domain).price_out(-normal).best for normal in limits.normals]
-        unavoidable = scaled.row * np.maximum(np.array(alone) - limits.offsets, 0.0)
-        return InfeasibleConstraints(limits.names, freeze(excess), freeze(unavoidable))
 
     def direct(self, tolerance: float = LOOSEST_GAP, good_enough: float = -np.inf) -> ConstrainedOptimum:
         """The optimum by the direct route, where its relative gap is within the tolerance or its value good enough."""
@@ -288,8 +278,7 @@ class Problem:
         if isinstance(self.objective, objectives.MostReward):
             scale = dual.scale(points)
             tolerance = max(abs(found.bound - found.value), PRICE_LEVEL * scale)
-            given = (scaled.domain, dual, points, found.value, tolerance, scale)
-            prices = PriceFace(*given, self.unit / scaled.row)
+            prices = PriceFace(scaled.domain, dual, points, found.value, tolerance, scale, self.unit / scaled.row)
         x = expectation_of_occupancy(scaled.domain, answer.weights)
         reward, preference = np.split(scaled.feature, [scaled.domain.n_reward])
         return ConstrainedOptimum(

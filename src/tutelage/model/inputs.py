@@ -56,8 +56,9 @@ def rows_of_actions(transition: ArrayLike | Sequence[Any]) -> tuple[SparseRows, 
         rows = [arrays.sparse_rows(matrix, f"the matrix of action {a}") for a, matrix in enumerate(transition)]
         for action, matrix in enumerate(rows):
             if matrix.shape != (rows[0].shape[0],) * 2:
-                needed = "all must be the same (S, S)"
-                raise InvalidModel(f"the matrix of action {action} has shape {matrix.shape}; {needed}")
+                raise InvalidModel(
+                    f"the matrix of action {action} has shape {matrix.shape}; all must be the same (S, S)"
+                )
         by_action = np.arange(rows[0].shape[0] * len(rows)).reshape(len(rows), -1)
         return sparse.vstack(rows, format="csr")[by_action.T.ravel()], len(rows)
     array = arrays.floats(transition, "transition", ndim=3)
@@ -81,8 +82,7 @@ def checked_discount(value: ArrayLike, n_choices: int) -> float | Vector:
     if given.ndim:
         arrays.check_length(discounts, n_choices, "discount", "choices")
     is_wrong, place = ~((discounts > 0) & (discounts <= 1)), "[{}]" if given.ndim else ""
-    needed = "must be above 0 and at most 1"
-    arrays.refuse(is_wrong, lambda i: f"discount{place.format(i)} {needed}, got {discounts[i]}")
+    arrays.refuse(is_wrong, lambda i: f"discount{place.format(i)} must be above 0 and at most 1, got {discounts[i]}")
     return float(discounts[0]) if (discounts == discounts[0]).all() else discounts
 
 
@@ -91,8 +91,7 @@ def checked_duration(value: ArrayLike, n_choices: int) -> Vector:
     given = arrays.any_array(value, "duration")
     durations = arrays.floats(given if given.ndim else np.repeat(given, n_choices), "duration", ndim=1)
     arrays.check_length(durations, n_choices, "duration", "choices")
-    needed = "a choice must take a positive time"
-    arrays.refuse(durations <= 0, lambda i: f"duration[{i}] is {durations[i]}; {needed}")
+    arrays.refuse(durations <= 0, lambda i: f"duration[{i}] is {durations[i]}; a choice must take a positive time")
     return durations
 
 
