@@ -157,9 +157,19 @@ class _Rounds:
 
     def solve_master(self) -> bool:
         """The best mixture of the columns within the limits. False where that is beyond a library, but nearly known."""
+        known = parts(self.columns)
+        n, n_groups, d = known.shape
         try:
-            found = best_shares(self.dual, parts(self.columns), self.master.dual) if self.is_by_group else None
-            found = self._by_library() if found is None else found
+            found = best_shares(self.dual, known, self.master.dual) if self.is_by_group else None
+            if found is None:
+                sums = np.ones((1, n))
+                if self.is_by_group:
+                    sums = sparse.hstack([sparse.eye_array(n_groups, format="csr")] * n, format="csr")
+                found = self.objective.solve(Hull(known.reshape(-1, d).T, sums, np.ones(n_groups)), self.limits)
+                # A weight that is no more than rounding is zero, so that a policy which never arrives is not mixed in.
+                weights = found.answer.weights.reshape(n, -1)
+                weights = np.where(weights > ROUNDED, weights, 0.0)
+                found = replace(found, answer=replace(found.answer, weights=weights / weights.sum(axis=0)))
         except NotConverged:
             # Columns that differ only by rounding can be too much for a quadratic program.
             if not self.is_within(NEARLY_ROUNDED):
@@ -167,19 +177,6 @@ class _Rounds:
             return False
         self.value, self.master, self.own = found.value, found.answer, None
         return True
-
-    def _by_library(self) -> Solution[Mixture]:
-        """A mixture for every group of starts, or one for all starts."""
-        known = parts(self.columns)
-        n, n_groups, d = known.shape
-        sums = np.ones((1, n))
-        if n_groups > 1:
-            sums = sparse.hstack([sparse.eye_array(n_groups, format="csr")] * n, format="csr")
-        found = self.objective.solve(Hull(known.reshape(-1, d).T, sums, np.ones(n_groups)), self.limits)
-        # A weight that is no more than rounding is zero, so that a policy which never arrives is not mixed in.
-        weights = found.answer.weights.reshape(n, -1)
-        weights = np.where(weights > ROUNDED, weights, 0.0)
-        return replace(found, answer=replace(found.answer, weights=weights / weights.sum(axis=0)))
 
     def trials(self) -> Iterator[Vector]:
         """Dual variables to try in this round, in order."""

@@ -120,7 +120,7 @@ def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-
     _check(domain, limits, accuracy, "auto")
     scaled = Scaled.each(domain, limits).with_common_rows()
     problem = Problem(scaled, LEAST, float(scaled.row.max(initial=1.0)))
-    return problem.decomposed(*problem.opened(), accuracy)
+    return problem.decomposed(*problem.opened(), scaled.limits, accuracy)
 
 
 def strictest_policy(
@@ -136,7 +136,7 @@ def strictest_policy(
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
     total = float(scaled.limits.excess(least.counts).sum()) + 0.1 * FEASIBLE
     second = Problem(scaled, objectives.RewardWithinTotal(slope, total), unit, _maximum)
-    return second.decomposed(pricer, least.columns, accuracy)
+    return second.decomposed(pricer, least.columns, scaled.limits, accuracy)
 
 
 def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
@@ -178,7 +178,7 @@ class Problem:
         try:
             if len(limits):
                 columns, limits = self.within(pricer, columns)
-            return self.decomposed(pricer, columns, tolerance, limits, good_enough)
+            return self.decomposed(pricer, columns, limits, tolerance, good_enough)
         except EndlessValue as failure:
             # At some price of the features going on for ever pays; limits may make it pay a few times only.
             try:
@@ -204,12 +204,11 @@ class Problem:
         self,
         pricer: Planner,
         columns: tuple[Column, ...],
+        limits: HalfSpaces,
         tolerance: float,
-        limits: HalfSpaces | None = None,
         good_enough: float = -np.inf,
     ) -> ConstrainedOptimum:
         """The optimum by decomposition. An error has the best mixture as its answer, in the caller's units."""
-        limits = self.scaled.limits if limits is None else limits
         try:
             found = decompose(pricer, self.objective, limits, columns, tolerance=tolerance, good_enough=good_enough)
         except InfeasibleProgram as failure:

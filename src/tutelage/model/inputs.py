@@ -232,13 +232,11 @@ def _means(transition: SparseRows, arrival: SparseRows) -> Vector:
     return np.asarray(np.add.reduceat(transition.data * arrival.data, transition.indptr[:-1]))
 
 
-def _kept_arrivals(
-    rows: SparseRows, arrivals: Arrivals, features: Matrix, names: Sequence[str], rounding: float = 1e-12
-) -> Arrivals:
+def _kept_arrivals(rows: SparseRows, arrivals: Arrivals, features: Matrix, names: Sequence[str]) -> Arrivals:
     """The arrivals of these features (C, d) that depend on the next state; refused where a feature is not their mean.
 
-    Of other names nothing is kept: a domain may have been restricted to some of its features. rounding: values that
-    differ from their mean by less, relative to the largest, do not depend on the next state.
+    Of other names nothing is kept: a domain may have been restricted to some of its features. Values that differ
+    from their mean by less than 1e-12, relative to the largest, do not depend on the next state.
     """
     kept = {}
     for name in (name for name in names if name in arrivals):
@@ -247,7 +245,7 @@ def _kept_arrivals(
         if len(column) != len(mean) or np.abs(column - mean).max() > 1e-9 * size:
             said = f"the feature {name!r} is not the mean of its values on arrival"
             raise InvalidModel(f"{said}; change both with `with_features`")
-        if np.abs(arrival.data - np.repeat(mean, np.diff(rows.indptr))).max() > rounding * size:
+        if np.abs(arrival.data - np.repeat(mean, np.diff(rows.indptr))).max() > 1e-12 * size:
             kept[name] = arrival
     return kept
 
@@ -344,7 +342,6 @@ def feature_matrix(
             said = f"{place(row)}: the {kind} features are {value!r}"
             raise InvalidModel(f"{said}; give {'a dict with ' * is_named}{needed} everywhere")
     matrix = np.array(rows).reshape(len(rows), -1)
-    told = "are not all finite numbers"
     is_wrong = ~np.isfinite(matrix).all(axis=1)
-    arrays.refuse(is_wrong, lambda row: f"{place(row)}: the {kind} features {values[row]!r} {told}")
+    arrays.refuse(is_wrong, lambda r: f"{place(r)}: the {kind} features {values[r]!r} are not all finite numbers")
     return arrays.freeze(matrix), tuple(map(str, columns))
