@@ -28,8 +28,7 @@ from tutelage.outcomes import InvalidInput, InvalidModel
 if TYPE_CHECKING:
     from tutelage.model.mdp import MDP, Domain
 
-# A vector on states or choices, an array or a sparse matrix (C, S) on arrival, or a function of the names of a state, a
-# state and an action, or a state, an action and the next state; None for no such feature.
+# A vector on states or choices, a matrix (C, S) on arrival, or a function of names; None for no such feature.
 Feature = ArrayLike | SparseRows | Callable[..., Any] | None
 # What the number of a row means, for messages.
 RowPlace = Callable[[int], str]
