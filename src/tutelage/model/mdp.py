@@ -303,12 +303,12 @@ class Domain(Readable):
 
     def with_matrices(self, reward: Matrix, preference: Matrix, *, reward_names: tuple[str, ...] = ()) -> Self:
         """The same domain with other feature matrices, which are not checked: for solvers that change units."""
-        new: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "reward_features": arrays.freeze(reward),
             "preference_features": arrays.freeze(preference),
         }
-        new |= {"reward_names": reward_names or self.reward_names, "reward_arrivals": {}, "preference_arrivals": {}}
-        return arrays.changed(self, **new)
+        fields |= {"reward_names": reward_names or self.reward_names, "reward_arrivals": {}, "preference_arrivals": {}}
+        return arrays.changed(self, **fields)
 
     def arrivals(self, kind: str) -> Iterator[tuple[int, SparseRows]]:
         """The column of each feature on arrival, "reward" or "preference", and phi(c, s'), a sparse (C, S)."""
