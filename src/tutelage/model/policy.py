@@ -93,12 +93,13 @@ def check_policy(mdp: "MDP", policy: ArrayLike) -> Vector:
 def check_ends(mdp: "MDP") -> None:
     """Refuse an MDP with a state from which neither an end nor a discounted choice can be reached."""
     may_end = np.logical_or.reduceat(_leaves(mdp), mdp.first_choice[:-1])
-    is_lost, place = _next_states(mdp, np.ones(mdp.n_choices, np.bool_), may_end) < 0, mdp.names.describe_state
-    n_others = np.count_nonzero(is_lost) - 1
-    others = f" (nor from {n_others} others)" * (n_others > 0)
-    said = "with discount 1 an episode must be able to end, but from"
-    told = f"no end can be reached{others}; an end is an absorbing state; add one, or give a discount below 1"
-    arrays.refuse(is_lost, lambda state: f"{said} {place(state)} {told}")
+    lost = np.flatnonzero(_next_states(mdp, np.ones(mdp.n_choices, np.bool_), may_end) < 0)
+    if len(lost):
+        place, others = mdp.names.describe_state(int(lost[0])), f" (nor from {len(lost) - 1} others)" * (len(lost) > 1)
+        raise InvalidModel(
+            f"with discount 1 an episode must be able to end, but from {place} no end can be "
+            f"reached{others}; an end is an absorbing state; add one, or give a discount below 1"
+        )
 
 
 def _leaves(mdp: "MDP") -> Flags:
