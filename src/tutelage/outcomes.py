@@ -115,10 +115,8 @@ class Unavailable(TutelageError, OSError):
 class NotConverged(TutelageError, RuntimeError):
     """An iteration that could not reach the accuracy that was asked for.
 
-    residual: the last measured error, in the units named by the message.
-    n_steps: the number of steps taken.
-    answer: the best answer so far with its own certificate, of the type that the function returns; None where there
-    is none.
+    residual: the last measured error, in the units named by the message. answer: the best answer so far with its own
+    certificate, of the type that the function returns; None where there is none.
     """
 
     exit_code = 1

@@ -182,11 +182,10 @@ class Improver(Planner):
         """The column of a policy, with its expected counts. near: a similar column, as a start for iterations."""
         mdp = self.domain.mdp
         here = self.features if len(self.features) == mdp.n_states else self.features[choice]
-        start = None if near is None else near.ahead
-        ahead = choice_resolvent(mdp, choice).values(here, start)
+        ahead = choice_resolvent(mdp, choice).values(here, None if near is None else near.ahead)
         if self.groups is None:
             return Column(choice, np.einsum("s,sd->d", mdp.initial, ahead)[None], ahead)
-        return Column(choice, self.groups.sums(ahead), ahead)
+        return Column(choice, np.asarray(self.groups.mean @ ahead), ahead)
 
     def visits(self, column: Column, shares: Vector) -> Vector:
         mdp = self.domain.mdp

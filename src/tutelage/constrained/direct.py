@@ -93,11 +93,10 @@ def largest_value(domain: Domain, price: Vector) -> float:
     for share in STEP_PRICES:
         try:
             plan = plan_hard(mdp, reward - share * size, accuracy=RELATIVE_ACCURACY * (np.abs(reward).max() or size))
+            break
         except EndlessValue:
             if share == STEP_PRICES[-1]:
                 raise
-            continue
-        break
     return float(mdp.initial @ plan.value) + plan.error_bound + share * size * 1_000 * mdp.steps
 
 
@@ -208,32 +207,27 @@ class PriceFace:
         return freeze(ends[0] * self.unit), freeze(ends[1] * self.unit)
 
     def _end(self, j: int, sign: float, points: Matrix) -> tuple[float, Matrix]:
-        """The u_j with the least sign * u_j, NaN where it is not found; and the points with those met on the way."""
-        planner = Planner(self.domain)
+        """The u_j with the least sign * u_j, NaN where it is not found; and the points with those met on the way.
+
+        Each program is in units in which the reward and what a point leaves of each limit are of order one.
+        """
+        planner, m = Planner(self.domain), len(self.unit)
         for _ in range(200):
+            left = self.dual.right - points @ self.dual.rows.T
+            room = -(points @ self.dual.base) - self.least + self.tolerance
+            size = or_one(np.abs(left).max(axis=0))
+            within, bound = np.vstack([left / size, np.eye(m)]), np.append(room / self.scale, np.full(m, ENDLESS))
+            constraints = LinearConstraints(np.zeros(m), within=within, bound=bound)
             try:
-                u, is_endless = self._candidate(j, sign, points)
-            except (InfeasibleProgram, NotConverged):
+                x = minimise_linear(sign * np.eye(m)[j], constraints).answer.x
+            except InfeasibleProgram:
                 # Rounding leaves nothing of the face: its end is not known.
                 break
+            except NotConverged:
+                x = np.zeros(m)
+            u = self.scale * x / size
             priced = planner.price_out(self.dual.price(u))
             if self.dual.offset(u) - priced.best >= self.least - 2 * self.tolerance:
-                return (np.inf if is_endless else float(u[j])), points
+                return (np.inf if x[j] > 0.5 * ENDLESS else float(u[j])), points
             points = np.vstack([points, priced.columns[0].counts])
         return np.nan, points
-
-    def _candidate(self, j: int, sign: float, points: Matrix) -> tuple[Vector, bool]:
-        """The u with the least sign * u_j such that no point proves a bound below the least one.
-
-        In units in which the reward and what a point leaves of each limit are of order one.
-        """
-        left = self.dual.right - points @ self.dual.rows.T
-        room = -(points @ self.dual.base) - self.least + self.tolerance
-        size, m = or_one(np.abs(left).max(axis=0)), len(self.unit)
-        within, bound = np.vstack([left / size, np.eye(m)]), np.append(room / self.scale, np.full(m, ENDLESS))
-        constraints = LinearConstraints(np.zeros(m), within=within, bound=bound)
-        try:
-            x = minimise_linear(sign * np.eye(m)[j], constraints).answer.x
-        except NotConverged:
-            x = np.zeros(m)
-        return self.scale * x / size, bool(x[j] > 0.5 * ENDLESS)

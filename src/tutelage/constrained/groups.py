@@ -42,14 +42,10 @@ class StartGroups:
     n_groups: int
 
     @cached_property
-    def _mean(self) -> SparseRows:
-        """(K, S), the probability of each start in the row of its group."""
+    def mean(self) -> SparseRows:
+        """(K, S), the probability of each start in the row of its group: its product sums over starts, by group."""
         shape = (self.n_groups, len(self.initial))
         return sparse.csc_array((self.initial, self.of_state, np.arange(shape[1] + 1)), shape).tocsr()
-
-    def sums(self, values: Matrix) -> Matrix:
-        """(K, d), the mean over all starts of values (S, d), group by group."""
-        return np.asarray(self._mean @ values)
 
 
 @lru_cache(maxsize=8)

@@ -118,10 +118,8 @@ class MostReward(Objective):
     weights: Vector
 
     def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        none = np.zeros((len(limits), 0))
-        return LowerBounds(
-            _padded(self.weights, limits), limits.normals, limits.offsets, none, none.sum(axis=0), np.inf
-        )
+        base, none = _padded(self.weights, limits), np.zeros((len(limits), 0))
+        return LowerBounds(base, limits.normals, limits.offsets, none, none.sum(axis=0), np.inf)
 
 
 class LeastViolation(Objective):

@@ -68,9 +68,8 @@ def best_policy(
     _check(domain, limits, accuracy, route)
     scaled = Scaled.each(domain, limits)
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
-    problem = Problem(scaled, objectives.MostReward(slope), unit, _maximum)
     with watched(time_limit, progress):
-        return problem.solve(accuracy, route, -np.inf)
+        return Problem(scaled, objectives.MostReward(slope), unit, _maximum).solve(accuracy, route, -np.inf)
 
 
 def nearest_policy(
@@ -129,7 +128,7 @@ def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-
     _check(domain, limits, accuracy, "auto")
     scaled = Scaled.each(domain, limits).with_common_rows()
     problem = Problem(scaled, LEAST, float(scaled.row.max(initial=1.0)))
-    return problem.decomposed(*problem.opened(), accuracy)
+    return problem.decomposed(*problem.opened(), scaled.limits, accuracy)
 
 
 def strictest_policy(
@@ -145,7 +144,7 @@ def strictest_policy(
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
     total = float(scaled.limits.excess(least.counts).sum()) + 0.1 * FEASIBLE
     second = Problem(scaled, objectives.RewardWithinTotal(slope, total), unit, _maximum)
-    return second.decomposed(pricer, least.columns, accuracy)
+    return second.decomposed(pricer, least.columns, scaled.limits, accuracy)
 
 
 def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
@@ -165,11 +164,6 @@ def _distance(half: float) -> float:
     return float(np.sqrt(2 * max(half, 0.0)))
 
 
-def _excess(total: float) -> float:
-    """What is never negative."""
-    return max(total, 0.0)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """One objective over the policies of a scaled problem. unit: of its value. told: what answers say of a value."""
@@ -177,7 +171,7 @@ class Problem:
     scaled: Scaled
     objective: Objective
     unit: float
-    told: Callable[[float], float] = _excess
+    told: Callable[[float], float] = lambda total: max(total, 0.0)
 
     def solve(self, tolerance: float, route: Route, good_enough: float) -> ConstrainedOptimum:
         """The least value of the objective within the limits, in the caller's units."""
@@ -192,7 +186,7 @@ class Problem:
         try:
             if len(limits):
                 columns, limits = self.within(pricer, columns)
-            return self.decomposed(pricer, columns, tolerance, limits, good_enough)
+            return self.decomposed(pricer, columns, limits, tolerance, good_enough)
         except EndlessValue as failure:
             # At some price of the features going on for ever pays; limits may make it pay a few times only.
             try:
@@ -218,12 +212,11 @@ class Problem:
         self,
         pricer: Planner,
         columns: tuple[Column, ...],
+        limits: HalfSpaces,
         tolerance: float,
-        limits: HalfSpaces | None = None,
         good_enough: float = -np.inf,
     ) -> ConstrainedOptimum:
         """The optimum by decomposition. An error has the best mixture as its answer, in the caller's units."""
-        limits = self.scaled.limits if limits is None else limits
         try:
             found = decompose(pricer, self.objective, limits, columns, tolerance=tolerance, good_enough=good_enough)
         except InfeasibleProgram as failure:
@@ -242,23 +235,19 @@ class Problem:
         limits = self.scaled.limits
         least = decompose(pricer, LEAST, limits, columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
         if least.value > FEASIBLE:
-            raise self._infeasible(pricer, columns)
+            # The limits that no policy keeps together, in the caller's units.
+            common = self.scaled.with_common_rows()
+            least = decompose(pricer, LEAST, common.limits, columns, tolerance=0.1 * FEASIBLE)
+            excess = common.row * common.limits.excess(least.answer.counts)
+            alone = [-Planner(self.scaled.domain).price_out(-normal).best for normal in limits.normals]
+            unavoidable = self.scaled.row * np.maximum(np.array(alone) - limits.offsets, 0.0)
+            raise InfeasibleConstraints(limits.names, freeze(excess), freeze(unavoidable))
         return least.answer.columns, limits.relaxed(limits.excess(least.answer.counts))
 
     def _mixed(self, pricer: Planner, found: Solution[Decomposed]) -> ConstrainedOptimum:
         """The optimum with the occupancy of a mixture."""
         visits = pricer.occupancy(found.answer.columns, found.answer.weights)
         return self._optimum(found, Mixture(visits, found.answer.dual), matrix(found.answer.columns))
-
-    def _infeasible(self, pricer: Planner, columns: tuple[Column, ...]) -> InfeasibleConstraints:
-        """The error that names the limits which no policy keeps together, in the caller's units."""
-        scaled, limits = self.scaled, self.scaled.limits
-        common = scaled.with_common_rows()
-        least = decompose(pricer, LEAST, common.limits, columns, tolerance=0.1 * FEASIBLE)
-        excess = common.row * common.limits.excess(least.answer.counts)
-        alone = [-Planner(self.scaled.domain).price_out(-normal).best for normal in limits.normals]
-        unavoidable = scaled.row * np.maximum(np.array(alone) - limits.offsets, 0.0)
-        return InfeasibleConstraints(limits.names, freeze(excess), freeze(unavoidable))
 
     def direct(self, tolerance: float = LOOSEST_GAP, good_enough: float = -np.inf) -> ConstrainedOptimum:
         """The optimum by the direct route, where its relative gap is within the tolerance or its value good enough."""
@@ -296,8 +285,7 @@ class Problem:
         if isinstance(self.objective, objectives.MostReward):
             scale = dual.scale(points)
             tolerance = max(abs(found.bound - found.value), PRICE_LEVEL * scale)
-            given = (scaled.domain, dual, points, found.value, tolerance, scale)
-            prices = PriceFace(*given, self.unit / scaled.row)
+            prices = PriceFace(scaled.domain, dual, points, found.value, tolerance, scale, self.unit / scaled.row)
         x = expectation_of_occupancy(scaled.domain, answer.weights)
         reward, preference = np.split(scaled.feature, [scaled.domain.n_reward])
         return ConstrainedOptimum(

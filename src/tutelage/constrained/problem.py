@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze, refuse
 from tutelage.bellman.equations import plan_hard
 from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation
@@ -107,8 +107,7 @@ def sizes(domain: Domain) -> Vector:
     if np.max(mdp.discount) == 1:
         return _collected(domain)
     # NumPy reduces the rows of a transposed copy several times faster than columns.
-    most = [np.abs(endless(mdp, features).T.copy()).max(axis=1, initial=0.0) for features in both]
-    return np.concatenate(most)
+    return np.concatenate([np.abs(endless(mdp, features).T.copy()).max(axis=1, initial=0.0) for features in both])
 
 
 @lru_cache(maxsize=16)
@@ -219,11 +218,8 @@ def in_unit(weights: Vector, feature: Vector) -> tuple[Vector, float]:
     """Reward weights (d_r,) of the scaled features, with a largest entry of one, and the unit of their reward."""
     with np.errstate(over="ignore"):
         slope = weights * feature
-    if not np.isfinite(slope).all():
-        j = int(np.flatnonzero(~np.isfinite(slope))[0])
-        raise InvalidModel(
-            f"the weight {weights[j]:.3g} and an expectation of up to {feature[j]:.3g} are too far apart: "
-            "their product overflows; use other units"
-        )
+    both = "the weight {:.3g} and an expectation of up to {:.3g}".format
+    far = "are too far apart: their product overflows; use other units"
+    refuse(~np.isfinite(slope), lambda j: f"{both(weights[j], feature[j])} {far}")
     unit = float(or_one(np.abs(slope).max(initial=0.0)))
     return slope / unit, unit

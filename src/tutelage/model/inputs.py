@@ -28,8 +28,7 @@ from tutelage.outcomes import InvalidInput, InvalidModel
 if TYPE_CHECKING:
     from tutelage.model.mdp import MDP, Domain
 
-# A vector on states or choices, an array or a sparse matrix (C, S) on arrival, or a function of the names of a state, a
-# state and an action, or a state, an action and the next state; None for no such feature.
+# A vector on states or choices, a matrix (C, S) on arrival, or a function of names; None for no such feature.
 Feature = ArrayLike | SparseRows | Callable[..., Any] | None
 # What the number of a row means, for messages.
 RowPlace = Callable[[int], str]
@@ -56,8 +55,9 @@ def rows_of_actions(transition: ArrayLike | Sequence[Any]) -> tuple[SparseRows, 
         rows = [arrays.sparse_rows(matrix, f"the matrix of action {a}") for a, matrix in enumerate(transition)]
         for action, matrix in enumerate(rows):
             if matrix.shape != (rows[0].shape[0],) * 2:
-                needed = "all must be the same (S, S)"
-                raise InvalidModel(f"the matrix of action {action} has shape {matrix.shape}; {needed}")
+                raise InvalidModel(
+                    f"the matrix of action {action} has shape {matrix.shape}; all must be the same (S, S)"
+                )
         by_action = np.arange(rows[0].shape[0] * len(rows)).reshape(len(rows), -1)
         return sparse.vstack(rows, format="csr")[by_action.T.ravel()], len(rows)
     array = arrays.floats(transition, "transition", ndim=3)
@@ -81,8 +81,7 @@ def checked_discount(value: ArrayLike, n_choices: int) -> float | Vector:
     if given.ndim:
         arrays.check_length(discounts, n_choices, "discount", "choices")
     is_wrong, place = ~((discounts > 0) & (discounts <= 1)), "[{}]" if given.ndim else ""
-    needed = "must be above 0 and at most 1"
-    arrays.refuse(is_wrong, lambda i: f"discount{place.format(i)} {needed}, got {discounts[i]}")
+    arrays.refuse(is_wrong, lambda i: f"discount{place.format(i)} must be above 0 and at most 1, got {discounts[i]}")
     return float(discounts[0]) if (discounts == discounts[0]).all() else discounts
 
 
@@ -91,8 +90,7 @@ def checked_duration(value: ArrayLike, n_choices: int) -> Vector:
     given = arrays.any_array(value, "duration")
     durations = arrays.floats(given if given.ndim else np.repeat(given, n_choices), "duration", ndim=1)
     arrays.check_length(durations, n_choices, "duration", "choices")
-    needed = "a choice must take a positive time"
-    arrays.refuse(durations <= 0, lambda i: f"duration[{i}] is {durations[i]}; {needed}")
+    arrays.refuse(durations <= 0, lambda i: f"duration[{i}] is {durations[i]}; a choice must take a positive time")
     return durations
 
 
@@ -233,13 +231,11 @@ def _means(transition: SparseRows, arrival: SparseRows) -> Vector:
     return np.asarray(np.add.reduceat(transition.data * arrival.data, transition.indptr[:-1]))
 
 
-def _kept_arrivals(
-    rows: SparseRows, arrivals: Arrivals, features: Matrix, names: Sequence[str], rounding: float = 1e-12
-) -> Arrivals:
+def _kept_arrivals(rows: SparseRows, arrivals: Arrivals, features: Matrix, names: Sequence[str]) -> Arrivals:
     """The arrivals of these features (C, d) that depend on the next state; refused where a feature is not their mean.
 
-    Of other names nothing is kept: a domain may have been restricted to some of its features. rounding: values that
-    differ from their mean by less, relative to the largest, do not depend on the next state.
+    Of other names nothing is kept: a domain may have been restricted to some of its features. Values that differ
+    from their mean by less than 1e-12, relative to the largest, do not depend on the next state.
     """
     kept = {}
     for name in (name for name in names if name in arrivals):
@@ -248,7 +244,7 @@ def _kept_arrivals(
         if len(column) != len(mean) or np.abs(column - mean).max() > 1e-9 * size:
             said = f"the feature {name!r} is not the mean of its values on arrival"
             raise InvalidModel(f"{said}; change both with `with_features`")
-        if np.abs(arrival.data - np.repeat(mean, np.diff(rows.indptr))).max() > rounding * size:
+        if np.abs(arrival.data - np.repeat(mean, np.diff(rows.indptr))).max() > 1e-12 * size:
             kept[name] = arrival
     return kept
 
@@ -345,7 +341,6 @@ def feature_matrix(
             said = f"{place(row)}: the {kind} features are {value!r}"
             raise InvalidModel(f"{said}; give {'a dict with ' * is_named}{needed} everywhere")
     matrix = np.array(rows).reshape(len(rows), -1)
-    told = "are not all finite numbers"
     is_wrong = ~np.isfinite(matrix).all(axis=1)
-    arrays.refuse(is_wrong, lambda row: f"{place(row)}: the {kind} features {values[row]!r} {told}")
+    arrays.refuse(is_wrong, lambda r: f"{place(r)}: the {kind} features {values[r]!r} are not all finite numbers")
     return arrays.freeze(matrix), tuple(map(str, columns))

@@ -194,8 +194,7 @@ class MDP(Readable):
     @property
     def state_of_choice(self) -> Indices:
         """(C,), the state that offers each choice."""
-        counts = self.first_choice[1:] - self.first_choice[:-1]
-        return np.repeat(np.arange(len(counts)), counts)
+        return np.repeat(np.arange(self.n_states), self.choices_per_state)
 
     @property
     def steps(self) -> float:
@@ -254,16 +253,7 @@ class Domain(Readable):
     def __post_init__(self) -> None:
         if not isinstance(self.mdp, MDP):
             raise InvalidModel(f"the first argument of a Domain must be an MDP, got {type(self.mdp).__name__}")
-        self._set_names()
-        for kind in ("reward", "preference"):
-            arrays.set_fields(self, **inputs.domain_features(self, kind))
-        if self.n_reward == 0:
-            raise InvalidModel("reward_features has no columns; a domain needs at least one reward feature")
-        if self.positions is not None:
-            arrays.set_fields(self, positions=inputs.checked_positions(self.positions, self.mdp.n_states))
-
-    def _set_names(self) -> None:
-        """The names that were given, also in the MDP; those of the MDP where none were given."""
+        # The names that were given, also in the MDP; those of the MDP where none were given.
         known = self.mdp.names
         states = known.states if self.state_names is None else self.state_names
         choices = known.choices if self.choice_names is None else self.choice_names
@@ -271,6 +261,12 @@ class Domain(Readable):
             known = Labels.of(self.mdp.first_choice, states, choices, known.finals)
             arrays.set_fields(self, mdp=self.mdp.labelled(known))
         arrays.set_fields(self, state_names=known.states, choice_names=known.choices)
+        for kind in ("reward", "preference"):
+            arrays.set_fields(self, **inputs.domain_features(self, kind))
+        if self.n_reward == 0:
+            raise InvalidModel("reward_features has no columns; a domain needs at least one reward feature")
+        if self.positions is not None:
+            arrays.set_fields(self, positions=inputs.checked_positions(self.positions, self.mdp.n_states))
 
     __setstate__ = arrays.set_state
 
@@ -350,10 +346,7 @@ class Domain(Readable):
 
 def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values on states, repeated for each choice of the state; values on choices unchanged."""
-    first = mdp.first_choice
-    if len(values) == first[-1]:
-        return values
-    return values.repeat(first[1:] - first[:-1], axis=0)
+    return values if len(values) == mdp.n_choices else values.repeat(mdp.choices_per_state, axis=0)
 
 
 def absorbing_states(mdp: MDP) -> NDArray[np.bool_]:
@@ -391,6 +384,5 @@ def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
     """(C,), a checked reward on choices, from a reward on states (S,) or choices (C,)."""
     values = arrays.floats(reward, "reward", ndim=1)
     arrays.check_rows(values, mdp.first_choice, "reward")
-    if len(mdp.ends):
-        inputs.check_without_ends(values[:, None], mdp, ("reward",))
+    inputs.check_without_ends(values[:, None], mdp, ("reward",))
     return per_choice(mdp, values)

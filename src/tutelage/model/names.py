@@ -286,18 +286,16 @@ def _plain(name: Any) -> Any:
     return name if is_plain else check_name(str(name), "a state or an action")
 
 
-def from_json(
-    content: NDArray[Any], name: str, most: int, *, most_parts: int = 10_000, max_bytes: int = 2**30
-) -> Sequence[Hashable]:
+def from_json(content: NDArray[Any], name: str, most: int, *, max_bytes: int = 2**30) -> Sequence[Hashable]:
     """The names that `to_json` wrote, not yet checked.
 
-    most: the largest number of names. most_parts: of one name that is a tuple. max_bytes: of all Python objects. All
-    three are compared with the number of commas and brackets, before any object is made.
+    most: the largest number of names, where one that is a tuple has up to 10,000 parts. max_bytes: of all Python
+    objects. Both are compared with the number of commas and brackets, before any object is made.
     """
     if content.dtype != np.uint8 or content.ndim != 1:
         raise InvalidModel(f"{name} must be the bytes of a JSON text")
     data = content.tobytes()
-    if n_objects(data) > min((most + 1) * most_parts, max_bytes // OBJECT_BYTES):
+    if n_objects(data) > min((most + 1) * 10_000, max_bytes // OBJECT_BYTES):
         raise InvalidModel(f"{name} has far more than {most} names; give one for each")
     try:
         names = json.loads(data)
