@@ -9,12 +9,12 @@ import numpy as np
 from benchmarks.families import DISCOUNT, family_problem, maintenance, sparse_features
 from benchmarks.measure import Figure, check, fastest, timed
 from benchmarks.off_grid import check_constrained
-from tutelage.bellman.soft_expectations import combined_features, soft_expansion
+from tutelage.bellman.soft_expectations import soft_expansion
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import no_limits
 from tutelage.interaction import teach
 from tutelage.learners.exact import HardLearner, SoftLearner
-from tutelage.model.mdp import MDP, Domain
+from tutelage.model.mdp import MDP, Domain, combined_features
 from tutelage.outcomes import Progress, watched
 from tutelage.roles import Lesson
 from tutelage.teachers.adaptive import VolumeSearchTeacher

@@ -5,7 +5,6 @@ from .bellman.equations import Optimum as Optimum
 from .bellman.equations import solve_hard as solve_hard
 from .bellman.equations import solve_soft as solve_soft
 from .bellman.soft_expectations import SoftExpansion as SoftExpansion
-from .bellman.soft_expectations import combined_features as combined_features
 from .bellman.soft_expectations import expectation_derivative as expectation_derivative
 from .bellman.soft_expectations import soft_expansion as soft_expansion
 from .chains.expectations import Arrival as Arrival
@@ -92,6 +91,7 @@ from .model.allowances import count as count
 from .model.allowances import share as share
 from .model.mdp import MDP as MDP
 from .model.mdp import Domain as Domain
+from .model.mdp import combined_features as combined_features
 from .model.policy import greedy_policy as greedy_policy
 from .model.policy import policy_from_occupancy as policy_from_occupancy
 from .model.policy import uniform_policy as uniform_policy

@@ -10,15 +10,10 @@ from problems import road
 from strategies import add_features, random_domain, random_mdp, some_of
 
 from benchmarks.families import family_domain
-from tutelage.bellman.soft_expectations import (
-    Journeys,
-    combined_features,
-    expectation_derivative,
-    soft_expansion,
-)
+from tutelage.bellman.soft_expectations import Journeys, expectation_derivative, soft_expansion
 from tutelage.chains.expectations import expectation, occupancy
 from tutelage.chains.resolvent import chain
-from tutelage.model.mdp import MDP, Domain, per_choice
+from tutelage.model.mdp import MDP, Domain, combined_features, per_choice
 from tutelage.outcomes import EndlessValue
 
 WEIGHTS = np.array([-1.5, -0.7])

@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import random_domain, random_policy
 
 from tutelage.bellman.equations import solve_hard, solve_soft
-from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.convex.blocks import model_minimum
@@ -25,7 +24,7 @@ from tutelage.learners.exact import ApproximateHardLearner, GenericLearner, Hard
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.published import PublishedLearner
 from tutelage.learners.sampled import CallbackLearner
-from tutelage.model.mdp import MDP, Domain
+from tutelage.model.mdp import MDP, Domain, combined_features
 from tutelage.outcomes import Ended, NotConverged, Solution
 from tutelage.roles import Lesson
 

@@ -16,7 +16,6 @@ from scipy.optimize import linprog
 from strategies import domains, random_domain, random_policy, some_of
 
 from tutelage.bellman.equations import solve_hard, solve_soft
-from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import least_violation
 from tutelage.constrained.problem import preference_limits
@@ -28,6 +27,7 @@ from tutelage.learners.convex_constraints import distance_constraint, quadratic_
 from tutelage.learners.exact import ApproximateHardLearner, GenericLearner, HardLearner, SoftLearner, StandardLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.published import PublishedHardLearner, PublishedLearner
+from tutelage.model.mdp import combined_features
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel, NotConverged
 from tutelage.roles import Lesson

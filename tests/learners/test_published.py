@@ -8,14 +8,13 @@ import pytest
 from strategies import some_of
 
 from tutelage.bellman.equations import solve_hard, solve_soft
-from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy
 from tutelage.environments.object_world import object_world
 from tutelage.experiments.settings import LEARNERS, PENALTIES
 from tutelage.experiments.tables import printed_known
 from tutelage.learners.exact import ApproximateHardLearner, SoftLearner
 from tutelage.learners.published import PublishedHardLearner, PublishedLearner
-from tutelage.model.mdp import MDP, Domain
+from tutelage.model.mdp import MDP, Domain, combined_features
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import Ended, InfeasibleConstraints, InvalidModel
 from tutelage.roles import Lesson

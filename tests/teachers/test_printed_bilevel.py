@@ -10,10 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import random_domain, some_of
 
 from tutelage.bellman.equations import solve_hard, solve_soft
-from tutelage.bellman.soft_expectations import combined_features, soft_expansion
+from tutelage.bellman.soft_expectations import soft_expansion
 from tutelage.convex import frank_wolfe
 from tutelage.environments.object_world import object_world
 from tutelage.learners.exact import SoftLearner
+from tutelage.model.mdp import combined_features
 from tutelage.outcomes import Ended, InvalidModel, NotConverged
 from tutelage.roles import Lesson
 from tutelage.teachers import printed_bilevel as printed

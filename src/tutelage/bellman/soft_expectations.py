@@ -35,7 +35,7 @@ from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, Matrix, Readable
 from tutelage.bellman.endless import refuse_endless
 from tutelage.bellman.equations import Optimum, solve_soft
 from tutelage.chains.resolvent import BY_DEGREE, Resolvent, policy_resolvent
-from tutelage.model.mdp import MDP, Domain, discounted, per_choice
+from tutelage.model.mdp import MDP, Domain, combined_features, discounted, per_choice
 from tutelage.model.policy import max_by_state, sum_by_state
 from tutelage.outcomes import Ended
 
@@ -69,14 +69,6 @@ class SoftExpansion(Readable):
     def value(self) -> Vector:
         """(S,), the soft value."""
         return self.solved.value
-
-
-def combined_features(domain: Domain) -> Matrix:
-    """(S, d_r + d_c), or (C, d_r + d_c) where either kind sits on choices; reward features first."""
-    both = (domain.reward_features, domain.preference_features)
-    if all(len(features) == domain.mdp.n_states for features in both):
-        return np.hstack(both)
-    return np.hstack([per_choice(domain.mdp, features) for features in both])
 
 
 def soft_expansion(

@@ -20,7 +20,6 @@ import numpy as np
 from tutelage import outcomes
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
 from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, bellman_operators, plan_hard
-from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.resolvent import (
     any_choice,
@@ -31,7 +30,7 @@ from tutelage.chains.resolvent import (
 )
 from tutelage.constrained.groups import StartGroups, start_groups
 from tutelage.constrained.problem import sizes
-from tutelage.model.mdp import Domain, per_choice
+from tutelage.model.mdp import Domain, combined_features, per_choice
 
 # The share of the states that a policy visits, or starts in, above which policies are stored.
 SPREAD = 0.25

@@ -28,14 +28,30 @@ from tutelage.outcomes import Ended, NotConverged, Solution
 MAX_ROUNDS = 1_000
 # The policies whose expected counts are stored.
 MOST_STORED = 10
-# Shares. INWARD: of the prices of the best bound, in prices between these and those of the master problem. CLOSE: of
-# the gap, for a pricing step to end where its bound is this close to what its best policy earns. Both save rounds or
-# policy iterations (2 to 4 times on models with random rows).
-INWARD, CLOSE = 0.7, 0.2
-# Relative gaps. ROUNDED: below this, a round without progress shows that rounding allows no more. NEARLY_ROUNDED: the
-# same where the columns differ so little that no quadratic program is solved. ACCEPTABLE: below this, a gap that no
-# policy can close is rounding; with CANCELLED, relative to the numbers whose difference is the bound.
-ROUNDED, NEARLY_ROUNDED, ACCEPTABLE, CANCELLED = 1e-12, 1e-10, 1e-7, 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The numbers that decide how a decomposition proceeds; the first two are shares, the others relative gaps.
+
+    inward: of the prices of the best bound, in prices between these and those of the master problem. close: of the gap,
+    for a pricing step to end where its bound is this close to what its best policy earns. Both save rounds or policy
+    iterations (2 to 4 times on models with random rows).
+
+    rounded: below this, a round without progress shows that rounding allows no more. nearly_rounded: the same where the
+    columns differ so little that no quadratic program is solved. acceptable: below this, a gap that no policy can close
+    is rounding; with cancelled, relative to the numbers whose difference is the bound.
+    """
+
+    inward: float = 0.7
+    close: float = 0.2
+    rounded: float = 1e-12
+    nearly_rounded: float = 1e-10
+    acceptable: float = 1e-7
+    cancelled: float = 1e-10
+
+
+PACE = Pace()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +113,7 @@ def decompose(
             if len(search.columns) == len(search.master.weights):
                 # No price that was tried has given another policy.
                 return search.last()
-        if search.is_within(ROUNDED) and search.value >= value and search.bound <= bound:
+        if search.is_within(PACE.rounded) and search.value >= value and search.bound <= bound:
             return search.solution(Ended.ROUNDING)
         outcomes.report("rounds of decomposition", search.n_rounds, search.gap, search.solution(Ended.TIME_LIMIT))
     message = f"after {MAX_ROUNDS} rounds of decomposition the relative gap is still {search.gap:.3g}"
@@ -168,11 +184,11 @@ class _Rounds:
                 found = self.objective.solve(Hull(known.reshape(-1, d).T, sums, np.ones(n_groups)), self.limits)
                 # A weight that is no more than rounding is zero, so that a policy which never arrives is not mixed in.
                 weights = found.answer.weights.reshape(n, -1)
-                weights = np.where(weights > ROUNDED, weights, 0.0)
+                weights = np.where(weights > PACE.rounded, weights, 0.0)
                 found = replace(found, answer=replace(found.answer, weights=weights / weights.sum(axis=0)))
         except NotConverged:
             # Columns that differ only by rounding can be too much for a quadratic program.
-            if not self.is_within(NEARLY_ROUNDED):
+            if not self.is_within(PACE.nearly_rounded):
                 raise
             return False
         self.value, self.master, self.own = found.value, found.answer, None
@@ -182,13 +198,13 @@ class _Rounds:
         """Dual variables to try in this round, in order."""
         # With a mixture for every group of starts the gap falls fast without them.
         if self.pricer.is_stored and self.centre is not None and not self.is_by_group:
-            yield (1 - INWARD) * self.master.dual + INWARD * self.centre
+            yield (1 - PACE.inward) * self.master.dual + PACE.inward * self.centre
         yield self.master.dual
 
     def price_out(self, u: Vector, *, is_exact: bool = False) -> tuple[Column, ...]:
         """Policies at price(u) that are not known, found as far as it serves the bound; they become columns."""
         price, offset = self.dual.price(u), self.dual.offset(u)
-        priced = self.pricer.price_out(price, self.columns, offset - self.value, 0.0 if is_exact else CLOSE)
+        priced = self.pricer.price_out(price, self.columns, offset - self.value, 0.0 if is_exact else PACE.close)
         new, best = self._unknown(priced.columns), priced.best
         if u is self.master.dual and not new and not is_exact and self.pricer.is_stored:
             # At the prices of the master problem none may be missed.
@@ -205,7 +221,7 @@ class _Rounds:
 
     def _unknown(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         """Those whose expectation differs from every known one by more than rounding."""
-        largest, known = ROUNDED * self.pricer.largest, matrix(self.columns)
+        largest, known = PACE.rounded * self.pricer.largest, matrix(self.columns)
         return tuple(column for column in columns if not (np.abs(known - column.counts) <= largest).all(axis=1).any())
 
     def solution(self, ended: Ended) -> Solution[Decomposed]:
@@ -215,7 +231,7 @@ class _Rounds:
         if bound == -np.inf:
             # Good enough before any price was tried: then no price is as good a proof as those of the master problem.
             dual = np.zeros_like(dual)
-        if self.centre is not None and self.bound - bound > self.gap + ROUNDED * (self.scale + abs(self.value)):
+        if self.centre is not None and self.bound - bound > self.gap + PACE.rounded * (self.scale + abs(self.value)):
             dual, bound = self.centre, self.bound
         found = Decomposed(self.columns[:n], self.master.weights, dual)
         return Solution(found, self.value, bound, self.value - bound, ended, self.n_rounds)
@@ -223,7 +239,7 @@ class _Rounds:
     def last(self) -> Solution[Decomposed]:
         """The solution when no better policy was found: its gap is rounding, or else `NotConverged`."""
         offset = self.dual.offset(self.master.dual)
-        if self.gap > max(ACCEPTABLE * (self.scale + abs(self.value)), CANCELLED * abs(offset)):
+        if self.gap > max(PACE.acceptable * (self.scale + abs(self.value)), PACE.cancelled * abs(offset)):
             message = f"decomposition found no better policy, but the relative gap is still {self.gap:.3g}"
             raise NotConverged(message, residual=self.gap, n_steps=self.n_rounds, answer=self.solution(Ended.SETTLED))
         return self.solution(Ended.ROUNDING)

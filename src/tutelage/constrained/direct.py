@@ -33,7 +33,6 @@ from scipy import sparse
 
 from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.bellman.equations import plan_hard
-from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.chains.resolvent import discounted_rows
@@ -41,7 +40,7 @@ from tutelage.constrained.columns import Planner
 from tutelage.constrained.objectives import Hull, LowerBounds, Mixture, Objective
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, in_unit, or_one
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_conic, minimise_linear
-from tutelage.model.mdp import Domain, per_choice
+from tutelage.model.mdp import Domain, combined_features, per_choice
 from tutelage.model.policy import policy_from_occupancy
 from tutelage.outcomes import Ended, EndlessValue, NotConverged, Solution
 

@@ -19,11 +19,10 @@ import numpy as np
 
 from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze, refuse
 from tutelage.bellman.equations import plan_hard
-from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation
 from tutelage.chains.resolvent import choice_resolvent
 from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance, is_in_words
-from tutelage.model.mdp import Domain, endless, per_choice
+from tutelage.model.mdp import Domain, combined_features, endless, per_choice
 from tutelage.model.policy import ending_choice
 from tutelage.outcomes import Ended, InvalidModel
 

@@ -20,9 +20,9 @@ import numpy as np
 
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
-from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
+from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
 from tutelage.convex.blocks import SURFACE, box_minima
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import NotConverged
 
 

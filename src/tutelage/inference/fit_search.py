@@ -23,11 +23,12 @@ import numpy as np
 
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
-from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
+from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers
 from tutelage.inference.misfit import LARGEST, PATH, SMALLEST, TYPICAL, Evidence, Fit, FitProblem, Search
+from tutelage.model.mdp import combined_features
 from tutelage.outcomes import NotConverged, TutelageError
 
 UNLIMITED = 10**9

@@ -34,13 +34,13 @@ import numpy as np
 
 from tutelage.arrays import EPSILON, Flags, Matrix, Vector, freeze
 from tutelage.bellman.equations import solve_hard
-from tutelage.bellman.soft_expectations import SoftExpansion, combined_features
+from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.chains.expectations import occupancy
 from tutelage.constrained.problem import or_one, sizes
 from tutelage.convex.blocks import Block
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
 from tutelage.model.inputs import at_entries
-from tutelage.model.mdp import MDP, Domain
+from tutelage.model.mdp import MDP, Domain, combined_features
 from tutelage.outcomes import EndlessValue, NotConverged
 
 

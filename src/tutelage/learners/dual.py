@@ -33,7 +33,7 @@ from scipy.linalg import block_diag
 
 from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.bellman.equations import solve_soft
-from tutelage.bellman.soft_expectations import SoftExpansion, combined_features
+from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.chains.expectations import Expectation, causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.constrained.problem import no_limits, sizes
@@ -42,7 +42,7 @@ from tutelage.convex.newton import LEFT_BY_ROUNDING
 from tutelage.learners.penalties import Constraints, Mismatch, Tangents, build_response
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
 from tutelage.learners.without_entropy import require_possible
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import Ended, NotConverged, OutOfTime
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, named
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tutelage.arrays import Matrix, Readable, freeze, set_fields
-from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, Route, sizes
@@ -18,7 +17,7 @@ from tutelage.learners.dual import Dual
 from tutelage.learners.penalties import Constraints, Mismatch, Preference, Tangents, build_response, check_norm
 from tutelage.learners.without_entropy import optimum_within
 from tutelage.model.allowances import Allowance
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import Ended, InvalidModel, NotConverged, OnProgress, OutOfTime, watched
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, Response, check_lesson
 

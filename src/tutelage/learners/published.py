@@ -15,13 +15,12 @@ import numpy as np
 from tutelage import outcomes
 from tutelage.arrays import Vector
 from tutelage.bellman.equations import solve_soft
-from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import require_feasible
 from tutelage.learners.exact import EntropyLearner, respond_there
 from tutelage.learners.penalties import Mismatch, Preference, Tangents, signed_multipliers
 from tutelage.model.allowances import Allowance
-from tutelage.model.mdp import Domain, choice_reward
+from tutelage.model.mdp import Domain, choice_reward, combined_features
 from tutelage.outcomes import Ended, InvalidModel, OnProgress, watched
 from tutelage.roles import CertifiedResponse, Lesson, Multipliers, Response, check_lesson
 

@@ -19,11 +19,10 @@ import numpy as np
 
 from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, floats
 from tutelage.bellman.equations import solve_soft
-from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import expectation
 from tutelage.learners.penalties import Preference
 from tutelage.model.allowances import Allowance
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Lesson, Response, check_lesson
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tutelage.arrays import EPSILON, Matrix, Vector
-from tutelage.bellman.soft_expectations import SoftExpansion, combined_features, soft_expansion
+from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
 from tutelage.constrained.problem import or_one
 from tutelage.convex.blocks import Block, contained, residual, slices
 from tutelage.convex.newton import Expansion, Minimum, Reached, proximal_newton
 from tutelage.learners.convex_constraints import Moving, Point
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import EndlessValue, NotConverged, Solution
 
 SoftMinimum = Minimum[SoftExpansion]

@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 
 from tutelage.arrays import Vector, check_same
 from tutelage.bellman.equations import solve_hard, solve_soft
-from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import causal_entropy, expectation
 from tutelage.constrained.problem import or_one, sizes
 from tutelage.convex.blocks import contained, terms
 from tutelage.learners.exact import GenericLearner, HardLearner, moved
 from tutelage.learners.penalties import DUAL_NORM, Mismatch, Preference, Tangents
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Response
 

@@ -147,8 +147,6 @@ def checked_features(values: ArrayLike, first_choice: Indices, n_names: int, kin
 
 def check_without_ends(features: Matrix, mdp: "MDP", names: Sequence[str]) -> None:
     """Refuse features (S, d) or (C, d) that are not zero in an end, where they would count for ever."""
-    if not len(mdp.ends):
-        return
     state = np.arange(mdp.n_states) if len(features) == mdp.n_states else mdp.state_of_choice
     for row, column in np.argwhere(np.isin(state, mdp.ends)[:, None] & (features != 0))[:1]:
         place = mdp.names.describe_state(int(state[row]))

@@ -346,7 +346,16 @@ class Domain(Readable):
 
 def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values on states, repeated for each choice of the state; values on choices unchanged."""
-    return values if len(values) == mdp.n_choices else values.repeat(mdp.choices_per_state, axis=0)
+    first = mdp.first_choice
+    return values if len(values) == first[-1] else values.repeat(first[1:] - first[:-1], axis=0)
+
+
+def combined_features(domain: Domain) -> Matrix:
+    """(S, d_r + d_c), or (C, d_r + d_c) where either kind sits on choices; reward features first."""
+    both = (domain.reward_features, domain.preference_features)
+    if all(len(features) == domain.mdp.n_states for features in both):
+        return np.hstack(both)
+    return np.hstack([per_choice(domain.mdp, features) for features in both])
 
 
 def absorbing_states(mdp: MDP) -> NDArray[np.bool_]:
@@ -384,5 +393,6 @@ def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
     """(C,), a checked reward on choices, from a reward on states (S,) or choices (C,)."""
     values = arrays.floats(reward, "reward", ndim=1)
     arrays.check_rows(values, mdp.first_choice, "reward")
-    inputs.check_without_ends(values[:, None], mdp, ("reward",))
+    if len(mdp.ends):
+        inputs.check_without_ends(values[:, None], mdp, ("reward",))
     return per_choice(mdp, values)

@@ -85,8 +85,10 @@ def check_policy(mdp: "MDP", policy: ArrayLike) -> Vector:
     if values.min() < 0:
         raise InvalidModel(f"policy[{values.argmin()}] is {values.min()}; a probability cannot be negative")
     totals = sum_by_state(mdp, values)
-    is_wrong, place = np.abs(totals - 1) > arrays.sum_tolerance(mdp.choices_per_state), mdp.names.describe_state
-    arrays.refuse(is_wrong, lambda s: f"the policy sums to {totals[s]:.10g} in {place(s)}; it must sum to one")
+    wrong = np.flatnonzero(np.abs(totals - 1) > arrays.sum_tolerance(mdp.choices_per_state))
+    if len(wrong):
+        place = mdp.names.describe_state(int(wrong[0]))
+        raise InvalidModel(f"the policy sums to {totals[wrong[0]]:.10g} in {place}; it must sum to one")
     return arrays.freeze(values / arrays.divisors(totals, mdp.choices_per_state).repeat(mdp.choices_per_state))
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from tutelage.arrays import Matrix, Vector
-from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation, state_occupancy
 from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.reachable_set import vertices
@@ -27,7 +26,7 @@ from tutelage.environments.placement import NAMED
 from tutelage.inference.learner_estimate import infer_learner
 from tutelage.interaction import teach
 from tutelage.learners.sampled import CallbackLearner
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import InvalidModel
 from tutelage.playground import schema, snippets
 from tutelage.playground.grounds import Content, brought, brought_domain, clipped, described, shadows

@@ -25,7 +25,7 @@ from typing import Any, cast
 import numpy as np
 
 from tutelage.arrays import Vector, set_fields
-from tutelage.bellman.soft_expectations import combined_features, soft_expansion
+from tutelage.bellman.soft_expectations import soft_expansion
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import reward_limits
 from tutelage.inference.answering import answers_of
@@ -33,6 +33,7 @@ from tutelage.inference.fit_search import Effort
 from tutelage.inference.learner_estimate import LearnerEstimate, Observed, estimate_from
 from tutelage.inference.recovery import Scales, count_covariance, feature_scales
 from tutelage.learners.exact import SoftLearner
+from tutelage.model.mdp import combined_features
 from tutelage.outcomes import InvalidModel, TutelageError
 from tutelage.roles import Advice, CertifiedResponse, Lesson, Opening, Round
 from tutelage.teachers.adaptive import close, mean_rewards

@@ -33,13 +33,12 @@ import numpy as np
 
 from tutelage.arrays import ArrayLike, Flags, Matrix, Vector, check_length, floats, set_fields
 from tutelage.bellman.equations import solve_hard
-from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import occupancy, successor_features
 from tutelage.constrained.problem import or_one
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_linear
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.learners.cloning import choice_counts
-from tutelage.model.mdp import Domain, absorbing_states, discounted, per_choice
+from tutelage.model.mdp import Domain, absorbing_states, combined_features, discounted, per_choice
 from tutelage.model.policy import check_policy, uniform_policy
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.roles import Advice, Lesson, Opening, Response, Round, respond_after

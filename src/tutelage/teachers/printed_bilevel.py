@@ -30,12 +30,11 @@ import numpy as np
 
 from tutelage.arrays import ArrayLike, Vector, freeze
 from tutelage.bellman.equations import Optimum, solve_soft
-from tutelage.bellman.soft_expectations import combined_features
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.constrained.occupancy_polytope import reward_vector
 from tutelage.convex import frank_wolfe
 from tutelage.convex.frank_wolfe import Evaluation, NonlinearProgram
-from tutelage.model.mdp import endless
+from tutelage.model.mdp import combined_features, endless
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.roles import Multipliers
 from tutelage.teachers.base import KnownEntropyLearner
