@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.arrays import Flags, Indices
+from tutelage.arrays import Flags, Indices, refuse
 from tutelage.model.inputs import choice_of_entry
 from tutelage.model.mdp import MDP, absorbing_states
 from tutelage.model.names import GridNames, Names, as_name, suggestion
@@ -110,14 +110,9 @@ def _check_order(offsets: Indices, is_known: Flags, has_actions: bool, is_ended:
     is_last[offsets[1:] - 1] = True
     n_before = np.cumsum(is_ended) - is_ended
     goes_on = n_before > np.repeat(n_before[offsets[:-1]], np.diff(offsets))
-    wrong = {
-        "the action is missing; only that of a last step may be": ~is_known & ~is_last,
-        "the episode goes on after it terminated; give it another name": goes_on
-        & (~is_last | (has_actions & is_known)),
-    }
-    for sentence, is_wrong in wrong.items():
-        for position in np.flatnonzero(is_wrong)[:1].tolist():
-            raise InvalidModel(f"{place(position)}: {sentence}")
+    refuse(~is_known & ~is_last, lambda at: f"{place(at)}: the action is missing; only that of a last step may be")
+    told = "the episode goes on after it terminated; give it another name"
+    refuse(goes_on & (~is_last | (has_actions & is_known)), lambda at: f"{place(at)}: {told}")
 
 
 def _is_true(value: Any) -> bool:
@@ -197,9 +192,8 @@ def column(frame: Any, name: str) -> list[Any]:
         if not hasattr(frame, "keys"):
             kind = type(frame).__name__
             raise InvalidModel(f"a table must be a mapping of columns, such as a dict, got {kind}") from error
-        raise InvalidModel(
-            f"the table has no column {name!r}; {suggestion(name, [*map(str, frame.keys())])}"
-        ) from error
+        known = suggestion(name, [*map(str, frame.keys())])
+        raise InvalidModel(f"the table has no column {name!r}; {known}") from error
     if hasattr(values, "tolist"):
         return list(values.tolist())
     if isinstance(values, str) or not isinstance(values, Iterable):

@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Readable, SparseRows, Vector, brief, check_length, floats, freeze, set_fields
+from tutelage.arrays import Readable, SparseRows, Vector, brief, check_length, floats, freeze, refuse, set_fields
 from tutelage.environments.placement import (
     COLOURS,
     OBJECT_TYPES,
@@ -125,16 +125,13 @@ class ObjectWorld(Readable):
         Cell path[t] is reached at time t unless an object ended the game before. Its visit counts
         discount^t * (1 - end_probability)^(objects met before t). The last cell also counts all later terms.
         """
-        cells = np.array(
-            [_whole_number(cell, "each cell of the path", 0, self.terminal - 1) for cell in path], dtype=np.int64
-        )
+        checked = [_whole_number(cell, "each cell of the path", 0, self.terminal - 1) for cell in path]
+        cells = np.array(checked, dtype=np.int64)
         if not len(cells) or cells[0] != self.start:
             raise InvalidModel(f"a path must begin in the start, cell {self.start}; put this cell first")
         rows, columns = np.divmod(cells, self.size)
-        far = np.flatnonzero(np.abs(np.diff(rows)) + np.abs(np.diff(columns)) > 1)
-        if len(far):
-            before, after = cells[far[0] : far[0] + 2]
-            raise InvalidModel(f"no single move leads from cell {before} to cell {after}; add the cells between")
+        is_far, told = np.abs(np.diff(rows)) + np.abs(np.diff(columns)) > 1, "add the cells between"
+        refuse(is_far, lambda t: f"no single move leads from cell {cells[t]} to cell {cells[t + 1]}; {told}")
         stays = np.ones(self.terminal)
         stays[[cell for held in self.objects.values() for cell in held]] -= self.end_probability
         later = self.discount * stays[cells]
@@ -154,8 +151,20 @@ class ObjectWorld(Readable):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """A world from a JSON text."""
-        world = cls(**_json_fields(text))
+        """A world from a JSON text; unknown, missing and repeated names of fields are refused."""
+        try:
+            fields = json.loads(text, object_pairs_hook=_without_repeats)
+        except InvalidModel:
+            raise
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidModel(f"a world must be a JSON text: {error}") from error
+        if not isinstance(fields, dict):
+            raise InvalidModel(f"a world must be a JSON object with {', '.join(REQUIRED)}, got {type(fields).__name__}")
+        known = REQUIRED + OPTIONAL
+        if wrong := [name for name in (*REQUIRED, *fields) if name not in fields or name not in known]:
+            told = f"the world lacks or must not have {', '.join(map(brief, wrong))}"
+            raise InvalidModel(f"{told}; it has {', '.join(REQUIRED)}, and may have {', '.join(OPTIONAL)}")
+        world = cls(**fields)
         placed = (world.start, world.objects, world.distractors)
         if world.generator != "hand" and placed != _placement(world.size, world.seed, world.generator):
             told = f"this is not the world that the generator {world.generator!r} makes of seed {world.seed}"
@@ -177,23 +186,6 @@ def _seed(seed: Any, generator: Any) -> int:
     if not isinstance(generator, str) or generator not in GENERATORS:
         raise InvalidModel(f"there is no generator {generator!r}; the generators are {', '.join(GENERATORS)}")
     return _whole_number(seed, "seed", 0, 2**32 - 1)
-
-
-def _json_fields(text: str | bytes) -> dict[str, Any]:
-    """The fields of a world by name, not yet checked; unknown, missing and repeated names are refused."""
-    try:
-        fields = json.loads(text, object_pairs_hook=_without_repeats)
-    except InvalidModel:
-        raise
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidModel(f"a world must be a JSON text: {error}") from error
-    known = REQUIRED + OPTIONAL
-    if not isinstance(fields, dict):
-        raise InvalidModel(f"a world must be a JSON object with {', '.join(REQUIRED)}, got {type(fields).__name__}")
-    if wrong := [name for name in (*REQUIRED, *fields) if name not in fields or name not in known]:
-        told = f"the world lacks or must not have {', '.join(map(brief, wrong))}"
-        raise InvalidModel(f"{told}; it has {', '.join(REQUIRED)}, and may have {', '.join(OPTIONAL)}")
-    return fields
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
