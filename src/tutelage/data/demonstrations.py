@@ -90,9 +90,8 @@ class Demonstrations(Readable):
         place, choices = partial(_place, offsets), None
         _check_offsets(offsets, len(visited))
         _check_states(mdp, visited, place)
-        ended = None if terminated is None else np.array(terminated, dtype=np.bool_)
-        if ended is not None:
-            check_length(ended, len(offsets) - 1, "terminated", "demonstrations")
+        ended = np.array([False] * (len(offsets) - 1) if terminated is None else terminated, dtype=np.bool_)
+        check_length(ended, len(offsets) - 1, "terminated", "demonstrations")
         if actions is not None:
             taken, is_given = _taken(actions, offsets, "actions")
             choices = np.where(is_given, mdp.first_choice[visited] + taken, UNKNOWN)

@@ -41,7 +41,7 @@ KNOWN_KEYS = READ_KEYS | {"share", "features", "reward", "arrives", "exceeds"}
 Place = Callable[[int], str]
 Columns = dict[str, list[Any]]
 # Episodes: states (N,), offsets (n+1,), choices (N,), whether each has terminated (n,), and what to call a visit.
-Episodes = tuple[Indices, Indices, Indices | None, Flags | None, Place]
+Episodes = tuple[Indices, Indices, Indices | None, Flags, Place]
 
 
 def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name: Callable[[int], str]) -> Episodes:
@@ -87,8 +87,7 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
     at = lasts[is_added] + 1
     states, choices = np.insert(states, at, after[is_added]), np.insert(choices, at, UNKNOWN)
     rows, offsets = np.insert(rows, at, rows[at - 1]), offsets + np.cumsum([0, *is_added])
-    flags = is_terminated if "terminated" in given else None
-    return states, offsets, choices if "action" in given else None, flags, place
+    return states, offsets, choices if "action" in given else None, is_terminated, place
 
 
 def _numbers(find: Callable[..., int], given: Sequence[Iterable[Any]], place: Place) -> Indices:
@@ -216,18 +215,17 @@ def to_columns(mdp: MDP, states: Indices, offsets: Indices, choices: Indices | N
 
 
 def with_known_ends(
-    mdp: MDP, states: Indices, offsets: Indices, choices: Indices | None, is_terminated: Flags | None, place: Place
+    mdp: MDP, states: Indices, offsets: Indices, choices: Indices | None, is_terminated: Flags, place: Place
 ) -> tuple[Indices, Indices, Indices | None]:
     """States, offsets and choices with the last state of a terminated episode replaced by the MDP's absorbing state.
 
-    is_terminated: (n,), the episodes that are known to have terminated. Without it, an episode has terminated if it
-    ends in a final state of the environment to which the choice before does not lead in the MDP.
+    is_terminated: (n,), the episodes that are known to have terminated. Another has terminated if it ends in a final
+    state of the environment to which the choice before does not lead in the MDP.
     """
     lasts = offsets[1:] - 1
-    flags = np.zeros(len(lasts), dtype=np.bool_) if is_terminated is None else is_terminated
     is_final, is_absorbing, known = np.isin(states[lasts], mdp.names.finals), absorbing_states(mdp), states.copy()
-    is_asked = (np.diff(offsets) > 1) & (flags | is_final) & ~is_absorbing[states[lasts]]
-    for last, is_ended in zip(lasts[is_asked].tolist(), flags[is_asked].tolist(), strict=True):
+    is_asked = (np.diff(offsets) > 1) & (is_terminated | is_final) & ~is_absorbing[states[lasts]]
+    for last, is_ended in zip(lasts[is_asked].tolist(), is_terminated[is_asked].tolist(), strict=True):
         after = _possible(mdp, int(states[last - 1]), None if choices is None else int(choices[last - 1]))
         ends = after[is_absorbing[after]]
         if len(ends) == 1 and (is_ended or states[last] not in after):

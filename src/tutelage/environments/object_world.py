@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Readable, SparseRows, Vector, brief, check_length, floats, freeze, refuse, set_fields
+from tutelage.arrays import Readable, Vector, brief, check_length, floats, freeze, refuse, set_fields
 from tutelage.environments.placement import (
     COLOURS,
     OBJECT_TYPES,
@@ -107,10 +107,24 @@ class ObjectWorld(Readable):
 
         preferences: one of L1 .. L5, or names of preferences, such as ["green within 1 cell"].
         """
+        cell = np.arange(self.terminal, dtype=np.int32).reshape(self.size, self.size)
+        # The transition, (5 n^2 + 5, n^2 + 1). A blocked move stays: beyond the edge, each cell is repeated.
+        wide = np.pad(cell, 1, mode="edge")
+        moves = np.stack([wide[:-2, 1:-1], wide[1:-1, :-2], wide[2:, 1:-1], wide[1:-1, 2:], cell], axis=-1)
+        next_state = np.append(moves.ravel(), np.full(len(ACTIONS), self.terminal, dtype=np.int32))
+        # From a cell with an object, each action has a second entry, which leads to the terminal state.
+        objects = np.array([cell for cells in self.objects.values() for cell in cells], dtype=np.int64)
+        ending = (len(ACTIONS) * objects[:, None] + np.arange(len(ACTIONS))).ravel()
+        probability, n_entries = np.ones(len(next_state)), np.ones(len(next_state) + 1, dtype=np.int32)
+        probability[ending] -= self.end_probability
+        n_entries[0], n_entries[ending + 1] = 0, 2
+        entries = np.insert(probability, ending + 1, self.end_probability)
+        columns = np.insert(next_state, ending + 1, self.terminal)
+        transition = sparse.csr_array((entries, columns, np.cumsum(n_entries)), (len(next_state), self.terminal + 1))
         initial = np.zeros(self.terminal + 1)
         initial[self.start] = 1.0
         first_choice = np.arange(self.terminal + 2) * len(ACTIONS)
-        mdp = MDP.from_choices(_transition(self), first_choice, initial, self.discount)
+        mdp = MDP.from_choices(transition, first_choice, initial, self.discount)
         features = preference_features(preferences, self.distractors, self.size)
         # phi_r(s) is 1 for the type of the object in a cell, and 0 in the terminal state.
         rewards = np.zeros((self.terminal + 1, len(OBJECT_TYPES)))
@@ -160,8 +174,7 @@ class ObjectWorld(Readable):
             raise InvalidModel(f"a world must be a JSON text: {error}") from error
         if not isinstance(fields, dict):
             raise InvalidModel(f"a world must be a JSON object with {', '.join(REQUIRED)}, got {type(fields).__name__}")
-        known = REQUIRED + OPTIONAL
-        if wrong := [name for name in (*REQUIRED, *fields) if name not in fields or name not in known]:
+        if wrong := [name for name in (*REQUIRED, *fields) if name not in fields or name not in REQUIRED + OPTIONAL]:
             told = f"the world lacks or must not have {', '.join(map(brief, wrong))}"
             raise InvalidModel(f"{told}; it has {', '.join(REQUIRED)}, and may have {', '.join(OPTIONAL)}")
         world = cls(**fields)
@@ -195,23 +208,6 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise InvalidModel(f"the world gives {name!r} twice; give it once")
         fields[name] = value
     return fields
-
-
-def _transition(world: ObjectWorld) -> SparseRows:
-    """(5 n^2 + 5, n^2 + 1), the next cell of each action and, from a cell with an object, the terminal state."""
-    cell = np.arange(world.terminal, dtype=np.int32).reshape(world.size, world.size)
-    # A blocked move stays: beyond the edge, each cell is repeated.
-    wide = np.pad(cell, 1, mode="edge")
-    moves = np.stack([wide[:-2, 1:-1], wide[1:-1, :-2], wide[2:, 1:-1], wide[1:-1, 2:], cell], axis=-1)
-    next_state = np.append(moves.ravel(), np.full(len(ACTIONS), world.terminal, dtype=np.int32))
-    objects = np.array([cell for cells in world.objects.values() for cell in cells], dtype=np.int64)
-    ending = (len(ACTIONS) * objects[:, None] + np.arange(len(ACTIONS))).ravel()
-    probability, n_entries = np.ones(len(next_state)), np.ones(len(next_state) + 1, dtype=np.int32)
-    probability[ending] -= world.end_probability
-    n_entries[0], n_entries[ending + 1] = 0, 2
-    entries = np.insert(probability, ending + 1, world.end_probability)
-    columns = np.insert(next_state, ending + 1, world.terminal)
-    return sparse.csr_array((entries, columns, np.cumsum(n_entries)), shape=(len(next_state), world.terminal + 1))
 
 
 def _whole_number(value: Any, name: str, low: int, high: int) -> int:
