@@ -307,11 +307,11 @@ def from_csv(content: bytes, path: str) -> tuple[Columns, list[int]]:
 def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
     """The visits in lines of JSON, as of `from_csv`; of lines with choices, only their "states" and "choices"."""
     objects: dict[int, dict[str, Any]] = {}
-    for number, line in enumerate(content.split(b"\n"), start=1):
-        if not line.strip():
+    for number, text in enumerate(content.split(b"\n"), start=1):
+        if not text.strip():
             continue
         try:
-            value = json.loads(line)
+            value = json.loads(text)
             is_known = isinstance(value, dict) and "states" in value and not value.keys() - KNOWN_KEYS
             objects[number] = {key: as_name(value[key]) for key in READ_KEYS & value.keys()} if is_known else {}
         except (ValueError, RecursionError) as error:
@@ -325,13 +325,8 @@ def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
         raise InvalidModel(f"{path} mixes kinds of lines; {needed}")
     if kinds == {("choices",)}:
         return {key: [line[key] for line in objects.values()] for key in ("states", "choices")}, list(objects)
-    return _visits(objects, path, kinds == {("actions",)})
-
-
-def _visits(objects: Mapping[int, Mapping[str, Any]], path: str, has_actions: bool) -> tuple[Columns, list[int]]:
-    """The columns of demonstrations by the number of their line, and the number of the line of each visit."""
     columns: Columns = {"episode": [], "state": [], "action": [], "terminated": []}
-    lines: list[int] = []
+    lines, has_actions = list[int](), kinds == {("actions",)}
     for episode, (number, line) in enumerate(objects.items()):
         states, actions = line["states"], line.get("actions", ())
         fits = not has_actions or (type(actions) is tuple and len(states) - len(actions) in (0, 1))
