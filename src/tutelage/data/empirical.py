@@ -125,10 +125,9 @@ def _counts(domain: Domain, demonstrations: Demonstrations, kind: str) -> tuple[
     demonstrations = demonstrations.checked_against(mdp).determined(mdp)
     rows = demonstrations.states if len(features) == mdp.n_states else demonstrations.choices
     if rows is None:
-        raise InvalidModel(
-            f"the {kind} features are on choices, but these demonstrations have states only, and "
-            f"{demonstrations.ambiguity(mdp)}; give the actions that were taken, or features on states"
-        )
+        told = f"the {kind} features are on choices, but these demonstrations have states only"
+        needed = "give the actions that were taken, or features on states"
+        raise InvalidModel(f"{told}, and {demonstrations.ambiguity(mdp)}; {needed}")
     is_counted = rows != UNKNOWN
     weights, after = _weights(mdp, demonstrations, is_counted)
     entries = np.where(is_counted, weights, 0.0), np.where(is_counted, rows, 0), demonstrations.offsets
@@ -160,10 +159,8 @@ def _weights(mdp: MDP, demonstrations: Demonstrations, is_counted: Flags) -> tup
     else:
         differ = (-max_by_state(mdp, -discount)[demonstrations.states] < steps) & demonstrations.is_followed
         for state in demonstrations.states[differ][:1]:
-            raise InvalidModel(
-                f"the choices of state {state} have different discounts, but these demonstrations have states only, "
-                f"and {demonstrations.ambiguity(mdp)}; give the actions that were taken"
-            )
+            told = f"the choices of state {state} have different discounts, but these demonstrations have states only"
+            raise InvalidModel(f"{told}, and {demonstrations.ambiguity(mdp)}; give the actions that were taken")
     through = np.concatenate([np.cumprod(part) for part in np.split(steps, offsets[1:-1])])
     weights = np.concatenate([[1.0], through[:-1]])
     weights[offsets[:-1]] = 1.0
