@@ -90,9 +90,8 @@ class Demonstrations(Readable):
         place, choices = partial(_place, offsets), None
         _check_offsets(offsets, len(visited))
         _check_states(mdp, visited, place)
-        ended = None if terminated is None else np.array(terminated, dtype=np.bool_)
-        if ended is not None:
-            check_length(ended, len(offsets) - 1, "terminated", "demonstrations")
+        ended = np.array([False] * (len(offsets) - 1) if terminated is None else terminated, dtype=np.bool_)
+        check_length(ended, len(offsets) - 1, "terminated", "demonstrations")
         if actions is not None:
             taken, is_given = _taken(actions, offsets, "actions")
             choices = np.where(is_given, mdp.first_choice[visited] + taken, UNKNOWN)
@@ -147,8 +146,23 @@ class Demonstrations(Readable):
         _check_states(mdp, self.states, place)
         if self.choices is not None:
             _check_offered(mdp, self.states, self.choices, self.choices != UNKNOWN, place, "choices")
-        if self.is_followed.any():
-            _check_moves(mdp, self.states, self.choices, np.flatnonzero(self.is_followed), place)
+        step = np.flatnonzero(self.is_followed)
+        if not len(step):
+            return self
+        # With weight one on every choice, an entry is positive where any choice leads.
+        moves = mdp.transition if self.choices is not None else chain(mdp, np.ones(mdp.n_choices))
+        likelihood = moves[(self.states if self.choices is None else self.choices)[step], self.states[step + 1]]
+
+        def told(number: int) -> str:
+            at, names = int(step[number]), mdp.names
+            before, after = (names.describe_state(int(state)) for state in self.states[at : at + 2])
+            by = f"no choice of {before} leads"
+            if self.choices is not None:
+                name = "" if names.choices is None else f" ({names.choice_name(int(self.choices[at]))!r})"
+                by = f"choice {self.choices[at]}{name} of {before} never leads"
+            return f"{place(at)}: {by} to {after}"
+
+        refuse(likelihood == 0, told)
         return self
 
     def determined(self, mdp: MDP) -> Self:
@@ -260,10 +274,8 @@ def _taken(sequences: Iterable[ArrayLike], offsets: Indices, name: str) -> tuple
     if len(given_offsets) != len(offsets):
         raise InvalidModel(f"there are {len(offsets) - 1} sequences of states, but {len(given_offsets) - 1} of {name}")
     n_states, n_given = np.diff(offsets), np.diff(given_offsets)
-    wrong = np.flatnonzero((n_given != n_states) & (n_given != n_states - 1))
-    if len(wrong):
-        wrong_part = f"demonstration {wrong[0]} has {n_states[wrong[0]]} states and {n_given[wrong[0]]} {name}"
-        raise InvalidModel(f"{wrong_part}; it needs as many {name} as states, or one fewer")
+    is_wrong, needed = (n_given != n_states) & (n_given != n_states - 1), f"as many {name} as states, or one fewer"
+    refuse(is_wrong, lambda i: f"demonstration {i} has {n_states[i]} states and {n_given[i]} {name}; it needs {needed}")
     is_given = np.ones(offsets[-1], dtype=np.bool_)
     is_given[offsets[1:][n_given < n_states] - 1] = False
     taken = np.full(offsets[-1], UNKNOWN)
@@ -297,25 +309,6 @@ def _check_offered(mdp: MDP, states: Indices, choices: Indices, is_given: Flags,
         return f"{place(at)}: {offered}, not {low + action[at]}"
 
     refuse(is_given & ((action < 0) | (action >= count)), told)
-
-
-def _check_moves(mdp: MDP, states: Indices, choices: Indices | None, step: Indices, place: Place) -> None:
-    """Refuse a state that cannot follow the state before it. step: the visits that another follows."""
-    # With weight one on every choice, an entry is positive where any choice leads.
-    moves = mdp.transition if choices is not None else chain(mdp, np.ones(mdp.n_choices))
-    likelihood = moves[(states if choices is None else choices)[step], states[step + 1]]
-    names = mdp.names
-
-    def told(number: int) -> str:
-        at = int(step[number])
-        before, after = (names.describe_state(int(state)) for state in states[at : at + 2])
-        by = f"no choice of {before} leads"
-        if choices is not None:
-            name = "" if names.choices is None else f" ({names.choice_name(int(choices[at]))!r})"
-            by = f"choice {choices[at]}{name} of {before} never leads"
-        return f"{place(at)}: {by} to {after}"
-
-    refuse(likelihood == 0, told)
 
 
 def _place(offsets: Indices, position: int) -> str:

@@ -125,10 +125,9 @@ def _counts(domain: Domain, demonstrations: Demonstrations, kind: str) -> tuple[
     demonstrations = demonstrations.checked_against(mdp).determined(mdp)
     rows = demonstrations.states if len(features) == mdp.n_states else demonstrations.choices
     if rows is None:
-        raise InvalidModel(
-            f"the {kind} features are on choices, but these demonstrations have states only, and "
-            f"{demonstrations.ambiguity(mdp)}; give the actions that were taken, or features on states"
-        )
+        told = f"the {kind} features are on choices, but these demonstrations have states only"
+        needed = "give the actions that were taken, or features on states"
+        raise InvalidModel(f"{told}, and {demonstrations.ambiguity(mdp)}; {needed}")
     is_counted = rows != UNKNOWN
     weights, after = _weights(mdp, demonstrations, is_counted)
     entries = np.where(is_counted, weights, 0.0), np.where(is_counted, rows, 0), demonstrations.offsets
@@ -149,30 +148,24 @@ def _counts(domain: Domain, demonstrations: Demonstrations, kind: str) -> tuple[
 
 
 def _weights(mdp: MDP, demonstrations: Demonstrations, is_counted: Flags) -> tuple[Vector, Vector]:
-    """(N,), the discount of each visit; (n,), that of the first visit after those which are counted."""
-    offsets, steps = demonstrations.offsets, _step_discounts(mdp, demonstrations)
-    parts = [np.cumprod(part) for part in np.split(steps, offsets[1:-1])]
-    through = np.concatenate(parts)
+    """(N,), the discount of each visit; (n,), that of the first visit after those which are counted.
+
+    A step with a choice that is not known has the largest discount in its state.
+    """
+    discount, offsets = np.broadcast_to(np.asarray(mdp.discount), mdp.n_choices), demonstrations.offsets
+    steps = max_by_state(mdp, discount)[demonstrations.states]
+    if demonstrations.choices is not None:
+        steps = np.where(demonstrations.choices == UNKNOWN, steps, discount[demonstrations.choices])
+    else:
+        differ = (-max_by_state(mdp, -discount)[demonstrations.states] < steps) & demonstrations.is_followed
+        for state in demonstrations.states[differ][:1]:
+            told = f"the choices of state {state} have different discounts, but these demonstrations have states only"
+            raise InvalidModel(f"{told}, and {demonstrations.ambiguity(mdp)}; give the actions that were taken")
+    through = np.concatenate([np.cumprod(part) for part in np.split(steps, offsets[1:-1])])
     weights = np.concatenate([[1.0], through[:-1]])
     weights[offsets[:-1]] = 1.0
     last = offsets[1:] - 1
     return weights, np.where(is_counted[last], through[last], weights[last])
-
-
-def _step_discounts(mdp: MDP, demonstrations: Demonstrations) -> Vector:
-    """(N,), the discount of each step; of a choice that is not known, the largest in its state."""
-    discount = np.broadcast_to(np.asarray(mdp.discount), mdp.n_choices)
-    largest = max_by_state(mdp, discount)[demonstrations.states]
-    if demonstrations.choices is not None:
-        return np.where(demonstrations.choices == UNKNOWN, largest, discount[demonstrations.choices])
-    least = -max_by_state(mdp, -discount)[demonstrations.states]
-    differ = np.flatnonzero((least < largest) & demonstrations.is_followed)
-    if len(differ):
-        raise InvalidModel(
-            f"the choices of state {demonstrations.states[differ[0]]} have different discounts, but these "
-            f"demonstrations have states only, and {demonstrations.ambiguity(mdp)}; give the actions that were taken"
-        )
-    return np.asarray(largest)
 
 
 def has_known_tail(mdp: MDP, features: Matrix) -> Flags:

@@ -37,7 +37,6 @@ LARGEST_BYTES = 2**30
 # The formats that are written, with their versions.
 DOMAIN, DEMONSTRATIONS = ("tutelage domain", 1), ("tutelage demonstrations", 1)
 TRANSITION_FIELDS = ("transition_data", "transition_indices", "transition_indptr")
-KINDS = ("reward", "preference")
 FEATURE_FIELDS = ("reward_features", "preference_features")
 NAME_FIELDS, ARRIVAL_FIELDS = ("reward_names", "preference_names"), ("reward_arrivals", "preference_arrivals")
 LABEL_FIELDS = ("state_names", "choice_names")
@@ -55,17 +54,15 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
     true_weights: (d_r,), what each reward feature is worth; the playground reads them from the file.
     """
     _suffix(path, (".npz",), "a domain")
-    mdp, rows, weights = domain.mdp, domain.mdp.transition, true_weights
+    mdp, rows = domain.mdp, domain.mdp.transition
     fields: dict[str, Any] = dict(zip(TRANSITION_FIELDS, (rows.data, rows.indices, rows.indptr), strict=True))
     fields |= {"first_choice": mdp.first_choice, "initial": mdp.initial, "discount": mdp.discount}
     fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
     fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
     fields |= {name: to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None}
     optional = {"duration": mdp.duration, "positions": domain.positions, "goals": mdp.goals}
-    optional |= {
-        "final_states": mdp.names.finals,
-        "true_weights": None if weights is None else _weights(weights, domain),
-    }
+    weights = None if true_weights is None else _weights(true_weights, domain)
+    optional |= {"final_states": mdp.names.finals, "true_weights": weights}
     fields |= {name: part for name, part in optional.items() if part is not None and len(part)}
     for name, names in zip(ARRIVAL_FIELDS, (domain.reward_names, domain.preference_names), strict=True):
         arrivals: Arrivals = getattr(domain, name)
@@ -94,7 +91,7 @@ def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:
     with within(f"{path} holds no valid domain"):
         mdp = _mdp(archive, max_bytes)
         fields: dict[str, Any] = {"positions": archive.get("positions")}
-        for kind in KINDS:
+        for kind in ("reward", "preference"):
             fields |= _features(mdp, archive, kind)
         return Domain(mdp, **fields)
 
@@ -111,9 +108,8 @@ def _mdp(archive: Archive, max_bytes: int) -> MDP:
     except (TypeError, ValueError) as error:
         raise InvalidModel(str(error)) from error
     # Not `from_choices`: these discounts are those of the choices, also where there are durations.
-    discount: Any = archive["discount"]
-    optional: dict[str, Any] = {name: archive[name] for name in ("duration", "goals") if name in archive}
-    mdp = MDP(rows, archive["first_choice"], initial, discount, **optional)
+    others: dict[str, Any] = {name: archive[name] for name in ("discount", "duration", "goals") if name in archive}
+    mdp = MDP(rows, archive["first_choice"], initial, **others)
     states, choices = (
         from_json(archive[field], field, most, max_bytes=max_bytes) if field in archive else None
         for field, most in zip(LABEL_FIELDS, (mdp.n_states, mdp.n_choices), strict=True)
@@ -161,17 +157,14 @@ def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
 
 
 def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LARGEST_BYTES) -> Demonstrations:
-    """The demonstrations in an `.npz`, `.jsonl` or `.csv` file, refused unless every step is possible in the MDP.
-
-    max_bytes: the largest size of the file, and of its arrays.
-    """
+    """The demonstrations in an `.npz`, `.jsonl` or `.csv` file, refused unless every step is possible in the MDP."""
     mdp = mdp.mdp if isinstance(mdp, Domain) else mdp
     suffix = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
     try:
         if suffix == ".npz":
             archive = read_archive(path, ("states", "offsets"), DEMONSTRATIONS, others="choices", max_bytes=max_bytes)
-            arrays = (archive["states"], archive["offsets"], archive.get("choices"))
-            return Demonstrations(*arrays, mdp).checked_against(mdp)
+            taken = archive.get("choices")
+            return Demonstrations(archive["states"], archive["offsets"], taken, mdp).checked_against(mdp)
         with open_regular(path, max_bytes) as file:
             content = file.read()
         _check_size(path, OBJECT_BYTES * n_objects(content), max_bytes)

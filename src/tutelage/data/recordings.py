@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.arrays import Flags, Indices
+from tutelage.arrays import Flags, Indices, refuse
 from tutelage.model.inputs import choice_of_entry
 from tutelage.model.mdp import MDP, absorbing_states
 from tutelage.model.names import GridNames, Names, as_name, suggestion
@@ -41,7 +41,7 @@ KNOWN_KEYS = READ_KEYS | {"share", "features", "reward", "arrives", "exceeds"}
 Place = Callable[[int], str]
 Columns = dict[str, list[Any]]
 # Episodes: states (N,), offsets (n+1,), choices (N,), whether each has terminated (n,), and what to call a visit.
-Episodes = tuple[Indices, Indices, Indices | None, Flags | None, Place]
+Episodes = tuple[Indices, Indices, Indices | None, Flags, Place]
 
 
 def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name: Callable[[int], str]) -> Episodes:
@@ -87,8 +87,7 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
     at = lasts[is_added] + 1
     states, choices = np.insert(states, at, after[is_added]), np.insert(choices, at, UNKNOWN)
     rows, offsets = np.insert(rows, at, rows[at - 1]), offsets + np.cumsum([0, *is_added])
-    flags = is_terminated if "terminated" in given else None
-    return states, offsets, choices if "action" in given else None, flags, place
+    return states, offsets, choices if "action" in given else None, is_terminated, place
 
 
 def _numbers(find: Callable[..., int], given: Sequence[Iterable[Any]], place: Place) -> Indices:
@@ -110,14 +109,9 @@ def _check_order(offsets: Indices, is_known: Flags, has_actions: bool, is_ended:
     is_last[offsets[1:] - 1] = True
     n_before = np.cumsum(is_ended) - is_ended
     goes_on = n_before > np.repeat(n_before[offsets[:-1]], np.diff(offsets))
-    wrong = {
-        "the action is missing; only that of a last step may be": ~is_known & ~is_last,
-        "the episode goes on after it terminated; give it another name": goes_on
-        & (~is_last | (has_actions & is_known)),
-    }
-    for sentence, is_wrong in wrong.items():
-        for position in np.flatnonzero(is_wrong)[:1].tolist():
-            raise InvalidModel(f"{place(position)}: {sentence}")
+    refuse(~is_known & ~is_last, lambda at: f"{place(at)}: the action is missing; only that of a last step may be")
+    told = "the episode goes on after it terminated; give it another name"
+    refuse(goes_on & (~is_last | (has_actions & is_known)), lambda at: f"{place(at)}: {told}")
 
 
 def _is_true(value: Any) -> bool:
@@ -197,9 +191,8 @@ def column(frame: Any, name: str) -> list[Any]:
         if not hasattr(frame, "keys"):
             kind = type(frame).__name__
             raise InvalidModel(f"a table must be a mapping of columns, such as a dict, got {kind}") from error
-        raise InvalidModel(
-            f"the table has no column {name!r}; {suggestion(name, [*map(str, frame.keys())])}"
-        ) from error
+        known = suggestion(name, [*map(str, frame.keys())])
+        raise InvalidModel(f"the table has no column {name!r}; {known}") from error
     if hasattr(values, "tolist"):
         return list(values.tolist())
     if isinstance(values, str) or not isinstance(values, Iterable):
@@ -222,18 +215,17 @@ def to_columns(mdp: MDP, states: Indices, offsets: Indices, choices: Indices | N
 
 
 def with_known_ends(
-    mdp: MDP, states: Indices, offsets: Indices, choices: Indices | None, is_terminated: Flags | None, place: Place
+    mdp: MDP, states: Indices, offsets: Indices, choices: Indices | None, is_terminated: Flags, place: Place
 ) -> tuple[Indices, Indices, Indices | None]:
     """States, offsets and choices with the last state of a terminated episode replaced by the MDP's absorbing state.
 
-    is_terminated: (n,), the episodes that are known to have terminated. Without it, an episode has terminated if it
-    ends in a final state of the environment to which the choice before does not lead in the MDP.
+    is_terminated: (n,), the episodes that are known to have terminated. Another has terminated if it ends in a final
+    state of the environment to which the choice before does not lead in the MDP.
     """
     lasts = offsets[1:] - 1
-    flags = np.zeros(len(lasts), dtype=np.bool_) if is_terminated is None else is_terminated
     is_final, is_absorbing, known = np.isin(states[lasts], mdp.names.finals), absorbing_states(mdp), states.copy()
-    is_asked = (np.diff(offsets) > 1) & (flags | is_final) & ~is_absorbing[states[lasts]]
-    for last, is_ended in zip(lasts[is_asked].tolist(), flags[is_asked].tolist(), strict=True):
+    is_asked = (np.diff(offsets) > 1) & (is_terminated | is_final) & ~is_absorbing[states[lasts]]
+    for last, is_ended in zip(lasts[is_asked].tolist(), is_terminated[is_asked].tolist(), strict=True):
         after = _possible(mdp, int(states[last - 1]), None if choices is None else int(choices[last - 1]))
         ends = after[is_absorbing[after]]
         if len(ends) == 1 and (is_ended or states[last] not in after):
@@ -315,11 +307,11 @@ def from_csv(content: bytes, path: str) -> tuple[Columns, list[int]]:
 def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
     """The visits in lines of JSON, as of `from_csv`; of lines with choices, only their "states" and "choices"."""
     objects: dict[int, dict[str, Any]] = {}
-    for number, line in enumerate(content.split(b"\n"), start=1):
-        if not line.strip():
+    for number, text in enumerate(content.split(b"\n"), start=1):
+        if not text.strip():
             continue
         try:
-            value = json.loads(line)
+            value = json.loads(text)
             is_known = isinstance(value, dict) and "states" in value and not value.keys() - KNOWN_KEYS
             objects[number] = {key: as_name(value[key]) for key in READ_KEYS & value.keys()} if is_known else {}
         except (ValueError, RecursionError) as error:
@@ -333,13 +325,8 @@ def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
         raise InvalidModel(f"{path} mixes kinds of lines; {needed}")
     if kinds == {("choices",)}:
         return {key: [line[key] for line in objects.values()] for key in ("states", "choices")}, list(objects)
-    return _visits(objects, path, kinds == {("actions",)})
-
-
-def _visits(objects: Mapping[int, Mapping[str, Any]], path: str, has_actions: bool) -> tuple[Columns, list[int]]:
-    """The columns of demonstrations by the number of their line, and the number of the line of each visit."""
     columns: Columns = {"episode": [], "state": [], "action": [], "terminated": []}
-    lines: list[int] = []
+    lines, has_actions = list[int](), kinds == {("actions",)}
     for episode, (number, line) in enumerate(objects.items()):
         states, actions = line["states"], line.get("actions", ())
         fits = not has_actions or (type(actions) is tuple and len(states) - len(actions) in (0, 1))

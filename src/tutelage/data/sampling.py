@@ -52,11 +52,8 @@ def ends(domain: Domain | MDP) -> Flags:
         is_last = absorbing_states(domain) & (domain.choices_per_state == 1)
         is_last[domain.ends] = True
         return np.asarray(is_last)
-    reward, preference = (
-        has_known_tail(domain.mdp, features).all(axis=1)
-        for features in (domain.reward_features, domain.preference_features)
-    )
-    return np.asarray(reward & preference)
+    known = [has_known_tail(domain.mdp, features) for features in (domain.reward_features, domain.preference_features)]
+    return np.asarray(np.hstack(known).all(axis=1))
 
 
 def sample_demonstrations(
@@ -232,7 +229,14 @@ def select(
     if pool is None:
         # 2,000 trajectories, or fewer where they are long, but five for each.
         size = max(5 * n, min(2_000, 3_000_000 // horizon(domain.mdp.contraction, TRUNCATION_BIAS)))
-        pool = sample_demonstrations(domain, _policy_of(domain, lesson), size, rng=source)
+        policy = lesson.policy
+        if policy is None:
+            # Imported here, because `roles` imports this module and must not load the solvers.
+            from tutelage.constrained.occupancy_polytope import nearest_policy
+            from tutelage.constrained.problem import no_limits
+
+            policy = nearest_policy(domain, wanted, no_limits(domain)).policy
+        pool = sample_demonstrations(domain, policy, size, rng=source)
     followed = is_followed(domain, pool, limits)
     if n <= followed.sum() < pool.n:
         pool = pool.take(np.flatnonzero(followed))
@@ -262,17 +266,6 @@ def is_followed(domain: Domain, shown: Demonstrations, limits: Mapping[str, floa
         columns = [domain.preference_names.index(name) for name in limits]
         kept &= (trajectory_counts(domain, shown)[1][:, columns] <= list(limits.values())).all(axis=1)
     return kept
-
-
-def _policy_of(domain: Domain, lesson: Any) -> Vector:
-    """The policy of a lesson, or the one whose reward expectation is nearest to that of the lesson."""
-    if lesson.policy is not None:
-        return np.asarray(lesson.policy)
-    # Imported here, because `roles` imports this module and must not load the solvers.
-    from tutelage.constrained.occupancy_polytope import nearest_policy
-    from tutelage.constrained.problem import no_limits
-
-    return nearest_policy(domain, lesson.expectation, no_limits(domain)).policy
 
 
 def _exchange(offsets: Matrix, chosen: Indices, *, least_gain: float = 1e-6, rounding: float = 1e-12) -> Indices:

@@ -100,7 +100,13 @@ def _budget(mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: Any, resolu
         raise InvalidInput(f"the limit of {name!r} must not be negative, and its resolution must be positive")
     least = _least_totals(mdp, is_end, cost, most)
     if not least[mdp.initial > 0].max() <= most * (1 + ROUNDING):
-        _refuse(mdp, is_end, name, cost, most)
+        far, starts = FARTHEST_TOTAL * max(most, float(cost.max())), np.flatnonzero(mdp.initial)
+        totals = _least_totals(mdp, is_end, cost, far)[starts]
+        place, needed = mdp.names.describe_state(int(starts[totals.argmax()])), float(totals.max())
+        told = f"no journey from {place} is sure to keep {name!r} within {most:g}"
+        says = f"the least that one has is {at_least(needed)}" if math.isfinite(needed) else f"nor within {far:g}"
+        excess = np.array([needed - most])
+        raise InfeasibleConstraints((name,), excess, excess, f"{told}; {says}")
     # The rounding error of a total, in steps.
     slack = ROUNDING * max(most / step, 1.0)
     with np.errstate(invalid="ignore"):
@@ -161,17 +167,6 @@ def _least_totals(mdp: MDP, is_end: Flags, cost: Vector, most: float) -> Vector:
         return arriving
     endless = least_totals(mdp, cost, np.zeros(mdp.n_states), most * (1 + ROUNDING))
     return np.where(np.isfinite(arriving), arriving, endless)
-
-
-def _refuse(mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: float) -> None:
-    """Say the least that a journey has of a feature whose limit no journey keeps."""
-    far, starts = FARTHEST_TOTAL * max(limit, float(cost.max())), np.flatnonzero(mdp.initial)
-    least = _least_totals(mdp, is_end, cost, far)[starts]
-    place, needed = mdp.names.describe_state(int(starts[least.argmax()])), float(least.max())
-    told = f"no journey from {place} is sure to keep {name!r} within {limit:g}"
-    says = f"the least that one has is {at_least(needed)}" if math.isfinite(needed) else f"nor within {far:g}"
-    excess = np.array([needed - limit])
-    raise InfeasibleConstraints((name,), excess, excess, f"{told}; {says}")
 
 
 class _Pairs(NamedTuple):

@@ -179,9 +179,14 @@ def discretise(
     The model is a domain. `model.policy_at(x, policy)` and `model.action_at(x, policy, rng=...)` drive the true world,
     and `model.resolution_error(policy, true_weights)` estimates the error of its prediction.
     """
+    corners, sizes = [floats(end, name, ndim=1) for end, name in ((low, "low"), (high, "high"))], list(shape)
+    if not len(corners[0]) == len(corners[1]) == len(sizes) > 0 or not (corners[0] < corners[1]).all():
+        raise InvalidModel("low, high and shape need one number for each dimension, with low below high")
+    counts = [whole_number(size, "the shape", least=2) for size in sizes]
+    axes = tuple(np.linspace(first, last, n) for first, last, n in zip(*corners, counts, strict=True))
     table = dict(actions) if isinstance(actions, Mapping) else {action: action for action in actions}
     pairs = ((None, 1.0),) if noise is None else tuple(noise.items())
-    world = World(step, reward, _axes(low, high, shape), table, pairs, ends or (lambda x: False))
+    world = World(step, reward, axes, table, pairs, ends or (lambda x: False))
     features = {"reward": (reward, reward_names)}
     if preference is not None:
         features["preference"] = (preference, preference_names)
@@ -264,14 +269,6 @@ def _reached(world: World, x: Matrix, of_x: Indices, of_state: Indices) -> Spars
     corners = sparse.diags_array(np.where(of_x >= 0, 0.0, 1.0)) @ world.weights(x)
     ends = sparse.csr_array((of_x[:, None] == np.arange(n_ends)).astype(np.float64))
     return sparse.csr_array(sparse.hstack([corners, ends]) @ stands)
-
-
-def _axes(low: ArrayLike, high: ArrayLike, shape: Sequence[int]) -> tuple[Vector, ...]:
-    ends, sizes = [floats(end, name, ndim=1) for end, name in ((low, "low"), (high, "high"))], list(shape)
-    if not len(ends[0]) == len(ends[1]) == len(sizes) > 0 or not (ends[0] < ends[1]).all():
-        raise InvalidModel("low, high and shape need one number for each dimension, with low below high")
-    counts = [whole_number(size, "the shape", least=2) for size in sizes]
-    return tuple(np.linspace(first, last, n) for first, last, n in zip(*ends, counts, strict=True))
 
 
 def _point_names(world: World, names: Sequence[str]) -> list[str]:

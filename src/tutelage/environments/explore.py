@@ -8,7 +8,6 @@ import pickle
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import EnumMeta
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,9 +103,9 @@ def explore_gymnasium(
         found = _found({first: 1.0}, copies.offered, copies.outcomes, max_states, tuple(names))
         copies.check(env.unwrapped)
     called: Sequence[str] = reward_names or (() if reward_features else ("reward",))
-    functions = {"reward": (partial(copies.counted, "reward"), called)}
+    functions = {"reward": (lambda key, action: copies.known[key, action]["reward"], called)}
     if preference_features:
-        functions["preference"] = (partial(copies.counted, "preference"), preference_names)
+        functions["preference"] = (lambda key, action: copies.known[key, action]["preference"], preference_names)
     return _domain(found, {first: 1.0}, discount, functions)
 
 
@@ -258,10 +257,6 @@ class _Copies:
         self.known[key, action], after = self._step(self.before, action)
         self.held.setdefault(self.known[key, action]["next"], after)
         return [(1.0, self.known[key, action]["next"])]
-
-    def counted(self, kind: str, key: Any, action: Hashable) -> Any:
-        """The features of a step."""
-        return self.known[key, action][kind]
 
     def key_of(self, env: Any) -> Any:
         key = check_hashable(self.key(env), "the key")

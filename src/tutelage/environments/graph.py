@@ -256,11 +256,9 @@ class _Streets(NamedTuple):
                 absent = f"{attribute!r} {kind!r}; {near}" if known else f"the attribute {attribute!r}; leave it out"
                 raise InvalidModel(f"no edge has {absent}")
             for name, group in groups.items():
-                is_held = [not set(group).isdisjoint(held) for held in classes]
-                yield (
-                    name,
-                    [self._measured(edge) if held else 0.0 for edge, held in zip(self.edges, is_held, strict=True)],
-                )
+                is_held = (not set(group).isdisjoint(held) for held in classes)
+                pairs = zip(self.edges, is_held, strict=True)
+                yield name, [self._measured(edge) if held else 0.0 for edge, held in pairs]
 
     def _measured(self, edge: _Choice) -> float:
         return 1.0 if self.measure is None else edge.number(self.measure)

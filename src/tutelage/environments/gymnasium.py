@@ -124,36 +124,29 @@ def _names(
     for given, count, name in ((states, len(table), "state_names"), (actions, 1 + max(numbers), "action_names")):
         if given is not None and (isinstance(given, str) or len(given) != count):
             raise InvalidModel(f"{name} must be a list of {count} names, got {given!r}")
-    known = _known_states(inner, kind, made_of, len(table)) if states is None else with_end(states)
+    known: Sequence[Hashable] | None = None
+    states = getattr(made_of, "state_names", None) if states is None else states
+    if states is None and kind in ("FrozenLakeEnv", "CliffWalkingEnv"):
+        n_rows, n_columns = inner.desc.shape if kind == "FrozenLakeEnv" else inner.shape
+        known = GridNames(int(n_rows), int(n_columns)) if n_rows * n_columns == len(table) else None
+    elif states is None and kind == "TaxiEnv" and len(table) == 500:
+        stands = ("red", "green", "yellow", "blue")
+        places = (*(f"at {stand}" for stand in stands), "in the taxi")
+        parts = [inner.decode(state) for state in range(len(table))]
+        taxi = "taxi at row {}, column {}, passenger {}, destination {}"
+        states = [taxi.format(row, column, places[who], stands[to]) for row, column, who, to in parts]
+    if states is not None:
+        last = LAST_STATE
+        # Different from the names of the other states.
+        while last in states:
+            last = f"{last} of the episode"
+        known = [*states, last]
     called = ACTIONS.get(kind, ()) if actions is None else actions
     of_choices: Sequence[Hashable] | None = getattr(made_of, "choice_names", None)
     if max(numbers) < len(called):
         of_choices = [called[number] for number in numbers]
     widest = sum(counts[: int(np.argmax(counts))])
     return known, None if of_choices is None else [*of_choices, *of_choices[widest : widest + max(counts)]]
-
-
-def _known_states(inner: Any, kind: str, made_of: Any, n_states: int) -> Sequence[Hashable] | None:
-    if getattr(made_of, "state_names", None) is not None:
-        return with_end(made_of.state_names)
-    if kind in ("FrozenLakeEnv", "CliffWalkingEnv"):
-        n_rows, n_columns = inner.desc.shape if kind == "FrozenLakeEnv" else inner.shape
-        return GridNames(int(n_rows), int(n_columns)) if n_rows * n_columns == n_states else None
-    if kind == "TaxiEnv" and n_states == 500:
-        stands = ("red", "green", "yellow", "blue")
-        places = (*(f"at {stand}" for stand in stands), "in the taxi")
-        parts = [inner.decode(state) for state in range(n_states)]
-        taxi = "taxi at row {}, column {}, passenger {}, destination {}"
-        return with_end([taxi.format(row, column, places[who], stands[to]) for row, column, who, to in parts])
-    return None
-
-
-def with_end(names: Sequence[Hashable]) -> list[Hashable]:
-    """The names of the states, and a different one of the last state."""
-    last = LAST_STATE
-    while last in names:
-        last = f"{last} of the episode"
-    return [*names, last]
 
 
 def _features(
@@ -209,10 +202,8 @@ def transition_table(env: Any) -> Table:
     inner = getattr(env, "unwrapped", env)
     table = getattr(inner, "P", None)
     if not isinstance(table, Mapping | Sequence) or isinstance(table, str) or not len(table):
-        has_none = (
-            f"{type(inner).__name__} has no table P of its transitions, as FrozenLake, CliffWalking and Taxi have"
-        )
-        raise InvalidModel(f"{has_none}; use MDP.from_arrays or MDP.from_choices with its transitions")
+        told = f"{type(inner).__name__} has no table P of its transitions, as FrozenLake, CliffWalking and Taxi have"
+        raise InvalidModel(f"{told}; use MDP.from_arrays or MDP.from_choices with its transitions")
     states = _entries(table, "P")
     if [state for state, _ in states] != list(range(len(states))):
         raise InvalidModel(f"the states of P must be numbered from 0 to {len(states) - 1} without a gap")
@@ -278,30 +269,24 @@ def record_demonstrations(
     counts = [len(actions) for actions in table]
     # The states and actions of an MDP that was not made of this environment would have other meanings.
     if mdp.choices_per_state.tolist() != [*counts, max(counts)]:
+        needed = f"{len(table) + 1} states with {sum(counts) + max(counts)} choices"
         found = f"the MDP has {mdp.n_states} states and {mdp.n_choices} choices"
-        raise InvalidModel(
-            f"{found}; from_gymnasium makes {len(table) + 1} states with {sum(counts) + max(counts)} choices"
-        )
-    checked = check_policy(mdp, policy)
-    episodes = [_record(env, table, mdp, checked, source, limit) for _ in range(count)]
+        raise InvalidModel(f"{found}; from_gymnasium makes {needed}")
+    checked, episodes = check_policy(mdp, policy), []
+    for _ in range(count):
+        state, _info = env.reset(seed=int(source.integers(2**31)))
+        # The states with the last, and the actions, numbered within their state.
+        states, actions = [int(state)], []
+        for _ in range(limit):
+            choices = slice(*mdp.first_choice[states[-1] : states[-1] + 2])
+            action = int(source.choice(choices.stop - choices.start, p=checked[choices]))
+            state, _reward, is_terminated, is_truncated, _info = env.step(table[states[-1]][action][0])
+            actions.append(action)
+            states.append(len(table) if is_terminated else int(state))
+            if is_terminated or is_truncated:
+                break
+        episodes.append((states, actions))
     return Demonstrations.from_sequences(mdp, *zip(*episodes, strict=True))
-
-
-def _record(
-    env: Any, table: Table, mdp: MDP, policy: Vector, rng: np.random.Generator, max_steps: int
-) -> tuple[list[int], list[int]]:
-    """One episode: its states, including the last, and its actions, numbered within their state."""
-    state, _info = env.reset(seed=int(rng.integers(2**31)))
-    states, actions = [int(state)], []
-    for _ in range(max_steps):
-        choices = slice(*mdp.first_choice[states[-1] : states[-1] + 2])
-        action = int(rng.choice(choices.stop - choices.start, p=policy[choices]))
-        state, _reward, is_terminated, is_truncated, _info = env.step(table[states[-1]][action][0])
-        actions.append(action)
-        states.append(len(table) if is_terminated else int(state))
-        if is_terminated or is_truncated:
-            break
-    return states, actions
 
 
 def from_minari(domain: Domain, dataset: Any, *, state: Callable[[Any], Hashable] | None = None) -> Demonstrations:
@@ -331,9 +316,7 @@ def from_minari(domain: Domain, dataset: Any, *, state: Callable[[Any], Hashable
         columns["state"] += seen
         columns["action"] += [*done, None]
         columns["terminated"] += [*(bool(flag) for flag in episode.terminations), False]
-    return Demonstrations.from_frame(
-        domain, columns, terminated="terminated", row_name=lambda row: f"step {row} of the dataset"
-    )
+    return Demonstrations.from_frame(domain, columns, terminated="terminated", row_name="step {} of the dataset".format)
 
 
 def _parts(values: Any) -> list[Any]:

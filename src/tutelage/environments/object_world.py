@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Readable, SparseRows, Vector, brief, check_length, floats, freeze, set_fields
+from tutelage.arrays import Readable, Vector, brief, check_length, floats, freeze, refuse, set_fields
 from tutelage.environments.placement import (
     COLOURS,
     OBJECT_TYPES,
@@ -107,10 +107,24 @@ class ObjectWorld(Readable):
 
         preferences: one of L1 .. L5, or names of preferences, such as ["green within 1 cell"].
         """
+        cell = np.arange(self.terminal, dtype=np.int32).reshape(self.size, self.size)
+        # The transition, (5 n^2 + 5, n^2 + 1). A blocked move stays: beyond the edge, each cell is repeated.
+        wide = np.pad(cell, 1, mode="edge")
+        moves = np.stack([wide[:-2, 1:-1], wide[1:-1, :-2], wide[2:, 1:-1], wide[1:-1, 2:], cell], axis=-1)
+        next_state = np.append(moves.ravel(), np.full(len(ACTIONS), self.terminal, dtype=np.int32))
+        # From a cell with an object, each action has a second entry, which leads to the terminal state.
+        objects = np.array([cell for cells in self.objects.values() for cell in cells], dtype=np.int64)
+        ending = (len(ACTIONS) * objects[:, None] + np.arange(len(ACTIONS))).ravel()
+        probability, n_entries = np.ones(len(next_state)), np.ones(len(next_state) + 1, dtype=np.int32)
+        probability[ending] -= self.end_probability
+        n_entries[0], n_entries[ending + 1] = 0, 2
+        entries = np.insert(probability, ending + 1, self.end_probability)
+        columns = np.insert(next_state, ending + 1, self.terminal)
+        transition = sparse.csr_array((entries, columns, np.cumsum(n_entries)), (len(next_state), self.terminal + 1))
         initial = np.zeros(self.terminal + 1)
         initial[self.start] = 1.0
         first_choice = np.arange(self.terminal + 2) * len(ACTIONS)
-        mdp = MDP.from_choices(_transition(self), first_choice, initial, self.discount)
+        mdp = MDP.from_choices(transition, first_choice, initial, self.discount)
         features = preference_features(preferences, self.distractors, self.size)
         # phi_r(s) is 1 for the type of the object in a cell, and 0 in the terminal state.
         rewards = np.zeros((self.terminal + 1, len(OBJECT_TYPES)))
@@ -125,16 +139,13 @@ class ObjectWorld(Readable):
         Cell path[t] is reached at time t unless an object ended the game before. Its visit counts
         discount^t * (1 - end_probability)^(objects met before t). The last cell also counts all later terms.
         """
-        cells = np.array(
-            [_whole_number(cell, "each cell of the path", 0, self.terminal - 1) for cell in path], dtype=np.int64
-        )
+        checked = [_whole_number(cell, "each cell of the path", 0, self.terminal - 1) for cell in path]
+        cells = np.array(checked, dtype=np.int64)
         if not len(cells) or cells[0] != self.start:
             raise InvalidModel(f"a path must begin in the start, cell {self.start}; put this cell first")
         rows, columns = np.divmod(cells, self.size)
-        far = np.flatnonzero(np.abs(np.diff(rows)) + np.abs(np.diff(columns)) > 1)
-        if len(far):
-            before, after = cells[far[0] : far[0] + 2]
-            raise InvalidModel(f"no single move leads from cell {before} to cell {after}; add the cells between")
+        is_far, told = np.abs(np.diff(rows)) + np.abs(np.diff(columns)) > 1, "add the cells between"
+        refuse(is_far, lambda t: f"no single move leads from cell {cells[t]} to cell {cells[t + 1]}; {told}")
         stays = np.ones(self.terminal)
         stays[[cell for held in self.objects.values() for cell in held]] -= self.end_probability
         later = self.discount * stays[cells]
@@ -154,8 +165,19 @@ class ObjectWorld(Readable):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """A world from a JSON text."""
-        world = cls(**_json_fields(text))
+        """A world from a JSON text; unknown, missing and repeated names of fields are refused."""
+        try:
+            fields = json.loads(text, object_pairs_hook=_without_repeats)
+        except InvalidModel:
+            raise
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidModel(f"a world must be a JSON text: {error}") from error
+        if not isinstance(fields, dict):
+            raise InvalidModel(f"a world must be a JSON object with {', '.join(REQUIRED)}, got {type(fields).__name__}")
+        if wrong := [name for name in (*REQUIRED, *fields) if name not in fields or name not in REQUIRED + OPTIONAL]:
+            told = f"the world lacks or must not have {', '.join(map(brief, wrong))}"
+            raise InvalidModel(f"{told}; it has {', '.join(REQUIRED)}, and may have {', '.join(OPTIONAL)}")
+        world = cls(**fields)
         placed = (world.start, world.objects, world.distractors)
         if world.generator != "hand" and placed != _placement(world.size, world.seed, world.generator):
             told = f"this is not the world that the generator {world.generator!r} makes of seed {world.seed}"
@@ -179,23 +201,6 @@ def _seed(seed: Any, generator: Any) -> int:
     return _whole_number(seed, "seed", 0, 2**32 - 1)
 
 
-def _json_fields(text: str | bytes) -> dict[str, Any]:
-    """The fields of a world by name, not yet checked; unknown, missing and repeated names are refused."""
-    try:
-        fields = json.loads(text, object_pairs_hook=_without_repeats)
-    except InvalidModel:
-        raise
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidModel(f"a world must be a JSON text: {error}") from error
-    known = REQUIRED + OPTIONAL
-    if not isinstance(fields, dict):
-        raise InvalidModel(f"a world must be a JSON object with {', '.join(REQUIRED)}, got {type(fields).__name__}")
-    if wrong := [name for name in (*REQUIRED, *fields) if name not in fields or name not in known]:
-        told = f"the world lacks or must not have {', '.join(map(brief, wrong))}"
-        raise InvalidModel(f"{told}; it has {', '.join(REQUIRED)}, and may have {', '.join(OPTIONAL)}")
-    return fields
-
-
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, value in pairs:
@@ -203,23 +208,6 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise InvalidModel(f"the world gives {name!r} twice; give it once")
         fields[name] = value
     return fields
-
-
-def _transition(world: ObjectWorld) -> SparseRows:
-    """(5 n^2 + 5, n^2 + 1), the next cell of each action and, from a cell with an object, the terminal state."""
-    cell = np.arange(world.terminal, dtype=np.int32).reshape(world.size, world.size)
-    # A blocked move stays: beyond the edge, each cell is repeated.
-    wide = np.pad(cell, 1, mode="edge")
-    moves = np.stack([wide[:-2, 1:-1], wide[1:-1, :-2], wide[2:, 1:-1], wide[1:-1, 2:], cell], axis=-1)
-    next_state = np.append(moves.ravel(), np.full(len(ACTIONS), world.terminal, dtype=np.int32))
-    objects = np.array([cell for cells in world.objects.values() for cell in cells], dtype=np.int64)
-    ending = (len(ACTIONS) * objects[:, None] + np.arange(len(ACTIONS))).ravel()
-    probability, n_entries = np.ones(len(next_state)), np.ones(len(next_state) + 1, dtype=np.int32)
-    probability[ending] -= world.end_probability
-    n_entries[0], n_entries[ending + 1] = 0, 2
-    entries = np.insert(probability, ending + 1, world.end_probability)
-    columns = np.insert(next_state, ending + 1, world.terminal)
-    return sparse.csr_array((entries, columns, np.cumsum(n_entries)), shape=(len(next_state), world.terminal + 1))
 
 
 def _whole_number(value: Any, name: str, low: int, high: int) -> int:
