@@ -181,7 +181,7 @@ class Operators:
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
         """About (I - discount P)^-1 right, with a residual of `tolerance` relative to `right` in the 2-norm."""
-        return policy_resolvent(self.mdp, policy).values(right)
+        return policy_resolvent(self.mdp, policy).solve(right, False)
 
 
 def bellman_operators(mdp: MDP, reward: Vector) -> Any:
