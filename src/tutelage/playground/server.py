@@ -267,16 +267,6 @@ def _add_refusals(app: FastAPI) -> None:
 
 def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Callable[[str], object]) -> None:
     """Serve until interrupted or terminated. on_start: called with a sentence that has the address, at the start."""
-    # Without this, uvicorn ends the process by the signal itself, and the exit code is not that of this program.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    listening = serving.listen(settings.host, port)
-    address = serving.address(settings.host, listening.getsockname()[1])
-    others = "" if serving.is_loopback(settings.host) else ", open to every machine that can reach this one"
-    # Whoever connects from now on is answered once the server runs.
-    on_start(f"The playground is at {address}{others} (Ctrl-C ends it)")
-    if is_opened:
-        # In a thread: a text browser blocks until it is closed.
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     app = make_app(settings)
 
     class Stopping(uvicorn.Server):
@@ -286,4 +276,17 @@ def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Call
             app.state.workers.stop()
             await super().shutdown(sockets)
 
-    Stopping(serving.configured(app, settings.client_seconds)).run(sockets=[listening])
+    # Without this, uvicorn ends the process by the signal itself, and the exit code is not that of this program.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        listening = serving.listen(settings.host, port)
+        address = serving.address(settings.host, listening.getsockname()[1])
+        others = "" if serving.is_loopback(settings.host) else ", open to every machine that can reach this one"
+        # Whoever connects from now on is answered once the server runs.
+        on_start(f"The playground is at {address}{others} (Ctrl-C ends it)")
+        if is_opened:
+            # In a thread: a text browser blocks until it is closed.
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        Stopping(serving.configured(app, settings.client_seconds)).run(sockets=[listening])
+    finally:
+        signal.signal(signal.SIGTERM, before)
