@@ -206,8 +206,7 @@ def register_teacher(
     knows: "nothing"; "learner" or "preferences", then the learner is the third argument; or "every_preference", a
     matrix of features. is_adaptive: whether it has more than one lesson.
     """
-    told = {"about": about, "label": label, "options": options, "knows": knows, "is_adaptive": is_adaptive}
-    return TEACHERS.register(name, **told)
+    return TEACHERS.register(name, about=about, label=label, options=options, knows=knows, is_adaptive=is_adaptive)
 
 
 def look_up(table: Mapping[str, ValueT], name: str, what: str) -> ValueT:

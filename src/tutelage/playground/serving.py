@@ -63,7 +63,6 @@ def is_known(header: str, host: str) -> bool:
 
 
 def refusal(status: int, sentence: str) -> JSONResponse:
-    """A status code and a sentence."""
     return JSONResponse({"detail": sentence}, status)
 
 
@@ -77,7 +76,6 @@ class Bounded:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-
         if not is_known(dict(scope["headers"]).get(b"host", b"").decode("latin-1"), self.host):
             await refusal(400, "this server does not answer to that host name")(scope, receive, send)
             return
@@ -145,9 +143,3 @@ def listen(host: str, port: int) -> socket.socket:
         # `create_server` adds the address to the reason.
         reason = (error.strerror or str(error)).partition(" (while ")[0]
         raise Unavailable(f"cannot listen at {host}, port {port}: {reason}; --port 0 chooses a free port") from error
-
-
-def address(host: str, port: int) -> str:
-    """The address for a browser on this machine."""
-    name = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
