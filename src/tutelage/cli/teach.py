@@ -124,7 +124,6 @@ def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = Non
 
 
 def _data(about: subject.Subject, transcript: "tl.Transcript") -> dict[str, Any]:
-    """The rounds and the final response, as data."""
     final, answer, journey = transcript.final, transcript.final.response, transcript.arrival
     costs = transcript.costs
     return {

@@ -145,8 +145,7 @@ class Reaching(Asked):
     def ground(self) -> Ground:
         """Where the learner is taught. L5 has every preference."""
         world = self.world.make()
-        every = world.domain("L5").preference_features
-        return Ground(world.domain(self.learner.names), world.true_weights, every)
+        return Ground(world.domain(self.learner.names), world.true_weights, world.domain("L5").preference_features)
 
 
 class Rounds(Asked):

@@ -277,10 +277,10 @@ def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Call
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         listening = serving.listen(settings.host, port)
-        # For a browser on this machine, which cannot open an address that stands for all of them.
-        name, place = settings.host, listening.getsockname()[1]
-        name = "127.0.0.1" if name in ("0.0.0.0", "::") else f"[{name}]" if ":" in name else name
-        address = f"http://{name}:{place}/"
+        # For a browser on this machine.
+        name = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
+        name = f"[{name}]" if ":" in name else name
+        address = f"http://{name}:{listening.getsockname()[1]}/"
         others = "" if serving.is_loopback(settings.host) else ", open to every machine that can reach this one"
         # Whoever connects from now on is answered once the server runs.
         on_start(f"The playground is at {address}{others} (Ctrl-C ends it)")

@@ -98,8 +98,7 @@ def configured(app: ASGIApp, client_seconds: int, log_level: str = "warning") ->
     client_seconds: a client that neither sends a whole request nor reads its answer for this long is disconnected.
     """
     limits: dict[str, Any] = {"timeout_keep_alive": client_seconds, "timeout_graceful_shutdown": 2}
-    headers = list(HEADERS.items())
-    return uvicorn.Config(app, log_level=log_level, http=Connection, ws="none", headers=headers, **limits)
+    return uvicorn.Config(app, log_level=log_level, http=Connection, ws="none", headers=[*HEADERS.items()], **limits)
 
 
 class Connection(H11Protocol):

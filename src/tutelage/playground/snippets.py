@@ -37,7 +37,6 @@ tl.save_picture(figure, "taught")
 
 
 def teaching(asked: schema.Teaching | schema.DomainTeaching) -> str:
-    """The rounds of a teacher."""
     return _answered(
         asked,
         f"teacher = {_teacher(asked.teacher)}",
