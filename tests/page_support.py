@@ -115,9 +115,9 @@ def story_of_the_docs() -> bytes:
 
 
 @contextmanager
-def opened(browser: Browser, jobs: RunJob) -> Iterator[Page]:
-    """The page of a server with one worker and other jobs, for what the usual jobs do too fast to be seen."""
-    settings = Settings(n_workers=1, time_limit=600.0, run_job=jobs)
+def opened(browser: Browser, jobs: RunJob, n_workers: int = 1) -> Iterator[Page]:
+    """The page of a server with few workers and other jobs, for what the usual jobs do too fast to be seen."""
+    settings = Settings(n_workers=n_workers, time_limit=600.0, run_job=jobs)
     with running(settings) as address, watched(browser, address) as page:
         visit(page, f"{address}/#compare")
         yield page

@@ -146,6 +146,45 @@ def test_a_faulty_learner_is_told_its_fault(faulty, fault, capsys):
     assert printed.startswith(f"{faulty.__name__}: ") and fault in printed
 
 
+class Tiring(Hidden):
+    """Counts, and raises after the first fault that this makes."""
+
+    def respond(self, lesson, after=None):
+        if self.n_lessons > 5:
+            raise RuntimeError("tired")
+        return super().respond(lesson, after)
+
+
+class Counting(tl.AgnosticTeacher):
+    """Counts its calls."""
+
+    def open(self):
+        object.__setattr__(self, "n", getattr(self, "n", 0) + 1)
+        return replace(super().open(), reason=f"call {self.n}")
+
+
+class Stopping(Counting):
+    """Raises after the first fault that its counting makes."""
+
+    def adapt(self, rounds):
+        if self.n > 2:
+            raise RuntimeError("tired")
+        return super().adapt(rounds)
+
+
+@pytest.mark.parametrize(
+    ("check", "player", "fault"),
+    [
+        (tl.check_learner, Tiring(DOMAIN), "to a policy, it answers otherwise the next time (metrics.lessons)"),
+        (tl.check_teacher, Stopping(DOMAIN, WORLD.true_weights), "open advises otherwise the next time (reason)"),
+    ],
+)
+def test_the_faults_before_an_exception_are_told_too(check, player, fault, capsys):
+    told, ending = check(player)
+    assert told.startswith(fault) and ending == "it raises RuntimeError: tired"
+    assert capsys.readouterr().out.startswith(f"{type(player).__name__}: 2 faults\n  - {fault}")
+
+
 @pytest.mark.parametrize(
     "learner",
     [
@@ -183,14 +222,6 @@ def test_a_learner_without_a_domain_needs_one():
     assert tl.check_learner(Bare(), DOMAIN) == ()
     with pytest.raises(tl.InvalidInput, match="Bare has no attribute 'domain'; give the domain"):
         tl.check_learner(Bare())
-
-
-class Counting(tl.AgnosticTeacher):
-    """Counts its calls."""
-
-    def open(self):
-        object.__setattr__(self, "n", getattr(self, "n", 0) + 1)
-        return replace(super().open(), reason=f"call {self.n}")
 
 
 class Silent(tl.AgnosticTeacher):

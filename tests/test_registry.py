@@ -22,7 +22,7 @@ from tutelage.experiments.settings import LearnerSetting, Task, TeacherSetting
 from tutelage.experiments.worlds import WorldName
 from tutelage.outcomes import InvalidInput
 from tutelage.playground.schema import known_players
-from tutelage.registry import LEARNER_MODELS, TEACHERS, Entry, Option, make_learner, make_teacher
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Entry, Option, look_up, make_learner, make_teacher
 
 WORLD = tl.object_world(size=4, seed=0, generator="text")
 DOMAIN = WORLD.domain("L2")
@@ -202,3 +202,8 @@ def test_an_allowance_may_be_given_for_each_preference():
     assert list(learner.violation_allowance) == [1.0, 2.0]
     with pytest.raises(tl.InvalidInput, match="violation_allowance must lie between 0"):
         make_learner("hard", DOMAIN, violation_allowance=[1.0, -2.0])
+
+
+def test_an_option_of_a_player_without_options_is_refused_in_one_sentence():
+    with pytest.raises(tl.InvalidInput, match=r"^there is no option of 'agnostic' 'nope'; it has none$"):
+        look_up({}, "nope", "option of 'agnostic'")

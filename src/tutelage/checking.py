@@ -63,11 +63,12 @@ def check_teacher(teacher: Any, learner: Learner | None = None) -> tuple[str, ..
 
 
 def _reported(player: Any, checks: Iterable[Iterator[str]]) -> tuple[str, ...]:
-    """All different faults; an exception is one and ends its checks."""
+    """All different faults; an exception is one, after those that were found before it, and ends its checks."""
     faults: dict[str, None] = {}
     for each in checks:
         try:
-            faults |= dict.fromkeys(each)
+            for fault in each:
+                faults[fault] = None
         # Whatever the player raises is what its author must know.
         except Exception as error:
             faults[f"it raises {type(error).__name__}: {error}"] = None
@@ -129,12 +130,16 @@ def _learner_faults(make: Callable[[], Any], domain: Domain) -> Iterator[str]:
     known = {f"to {name}, it answers": answer for name, answer in answers.items()}
     calls = {what: partial(learner.respond, lessons[name]) for what, name in zip(known, answers, strict=True)}
     after = partial(respond_after, learner, lessons[last], answers[first])
-    faults = list(_impurities(calls | {"to the same lesson after the same response, it answers": after}, known))
-    faults += [f"it writes into the lesson, {name}" for name in lessons if _held(lessons[name]) != before[name]]
+    calls["to the same lesson after the same response, it answers"] = after
+    is_pure = True
+    for fault in _impurities(calls, known):
+        is_pure = False
+        yield fault
+    written = [f"it writes into the lesson, {name}" for name in lessons if _held(lessons[name]) != before[name]]
     if _held(answers[first]) != before["after"]:
-        faults.append("it writes into the response that it is given as `after`")
-    yield from faults
-    if not faults:
+        written.append("it writes into the response that it is given as `after`")
+    yield from written
+    if is_pure and not written:
         rounds = Transcript(np.ones(domain.n_reward)).followed_by(Round(lessons[first], answers[first]))
         yield from _lasting_faults(learner, domain, rounds, lessons[last])
 

@@ -124,6 +124,9 @@ class Players(UserDict[str, Entry]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
 
+    def __len__(self) -> int:
+        return len(self._all())
+
     def entry(
         self,
         name: str,
@@ -206,16 +209,15 @@ def register_teacher(
     knows: "nothing"; "learner" or "preferences", then the learner is the third argument; or "every_preference", a
     matrix of features. is_adaptive: whether it has more than one lesson.
     """
-    told = {"about": about, "label": label, "options": options, "knows": knows, "is_adaptive": is_adaptive}
-    return TEACHERS.register(name, **told)
+    return TEACHERS.register(name, about=about, label=label, options=options, knows=knows, is_adaptive=is_adaptive)
 
 
 def look_up(table: Mapping[str, ValueT], name: str, what: str) -> ValueT:
     """The entry of a name. The error for an unknown name lists the nearest known ones."""
     if name in table:
         return table[name]
-    near = get_close_matches(name, table) or list(table)
-    raise InvalidInput(f"there is no {what} {name!r}; did you mean {' or '.join(near)}?")
+    near = " or ".join(get_close_matches(name, table) or table)
+    raise InvalidInput(f"there is no {what} {name!r}; {f'did you mean {near}?' if near else 'it has none'}")
 
 
 def make_teacher(

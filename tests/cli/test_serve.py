@@ -100,13 +100,14 @@ def test_a_terminated_server_leaves_no_process_and_no_file_behind(tmp_path, monk
 
 
 def test_a_port_in_use_is_a_sentence(monkeypatch, capsys):
-    """Another program listens there: exit code 2, and the sentence names the port."""
+    """Another program listens there: exit code 2, the sentence names the port, and SIGTERM ends as before."""
+    before = signal.getsignal(signal.SIGTERM)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr("sys.argv", ["tutelage", "serve", "--no-browser", "--port", str(port)])
         with pytest.raises(SystemExit) as refused:
             main()
-    assert refused.value.code == 2
+    assert refused.value.code == 2 and signal.getsignal(signal.SIGTERM) is before
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith(

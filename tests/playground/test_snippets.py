@@ -10,6 +10,7 @@ from playground_support import CHOSEN, SMALL, learner_fields, performed, taught,
 
 import tutelage as tl
 from tutelage.playground import schema, snippets
+from tutelage.registry import make_learner
 
 PUBLISHED = tl.object_world(8, 0)
 TEXT = tl.object_world(8, 1, "text")
@@ -142,7 +143,7 @@ def test_a_learner_is_written_as_one_would_say_it(model, preferences, allowances
     exec(text[: text.index("paths = ")], names)
     learner = names["learner"]
     assert isinstance(learner, tl.HardLearner if model == "hard" else tl.SoftLearner)
-    expected = asked.learner.make(SMALL.domain(preferences))
+    expected = make_learner(asked.learner.model, SMALL.domain(preferences), **asked.learner.options)
     assert_array_equal(learner.domain.preference_features, expected.domain.preference_features)
     n = learner.domain.n_preference
     assert_array_equal(np.broadcast_to(learner.preference.allowance, n), expected.preference.allowance)

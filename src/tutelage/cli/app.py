@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tutelage import __version__
-from tutelage.cli.domains import info, make_import
+from tutelage.cli.domains import from_environment, from_file, info
 from tutelage.cli.experiments import demo, reproduce, sweep
 from tutelage.cli.printing import say
 from tutelage.cli.teach import infer, learn, teach, teach_help
@@ -69,7 +69,12 @@ def make_app() -> typer.Typer:
     app.command()(demo)
     app.command(help=teach_help())(teach)
     app.command()(learn)
-    app.add_typer(make_import(), name="import")
+    sources = typer.Typer(
+        no_args_is_help=True, rich_markup_mode="rich", help="Write a domain file from another source."
+    )
+    sources.command("gymnasium")(from_environment)
+    sources.command("graph")(from_file)
+    app.add_typer(sources, name="import")
     for command in (info, infer, sweep, reproduce, serve):
         app.command()(command)
     return app

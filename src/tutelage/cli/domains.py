@@ -100,14 +100,6 @@ def _save(domain: "tl.Domain", out: Path, as_json: bool) -> None:
     show(about, [summary(about)], [out], as_json=as_json)
 
 
-def make_import() -> typer.Typer:
-    """The command `import`, with one command for each source."""
-    app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Write a domain file from another source.")
-    app.command("gymnasium")(from_environment)
-    app.command("graph")(from_file)
-    return app
-
-
 def info(
     path: Annotated[Path, typer.Argument(help="A domain file, .npz.")],
     recordings: Annotated[Path | None, typer.Option(help="Also describe a recording, .csv, .jsonl or .npz.")] = None,
@@ -130,8 +122,8 @@ def info(
     show(about | {"files": [str(path)]}, [str(path), summary(about), *lines], as_json=as_json)
 
 
-def summary(about: dict[str, Any], most_listed: int = 5) -> str:
-    """The description of a domain as lines. most_listed: names of one kind in a line."""
+def summary(about: dict[str, Any]) -> str:
+    """The description of a domain as lines, with at most five names of one kind."""
     from tutelage.model.names import as_text
 
     low, high = about["discount"]
@@ -144,22 +136,18 @@ def summary(about: dict[str, Any], most_listed: int = 5) -> str:
     totals = {"starts": about["n_starts"], "goals": about["n_goals"]}
     totals |= {"action_names": about["n_action_names"], "state_names": about["states"]}
     for key, total in totals.items():
-        listed = about[key][:most_listed]
+        listed = about[key][:5]
         names = "; ".join(map(as_text, listed)) or "none"
         others = f" and {total - len(listed)} others" if total > len(listed) else ""
         lines.append(f"{key.replace('_name', '')}: {names}{others}")
     lines.append(about["reach"])
+    allowed = "; an allowance of at least {:.4g} is possible, if it is the only one"
+    if about["is_arriving"]:
+        allowed = "; the journey with the least of it has {:.4g}"
+    elif about["n_goals"] and high < 1:
+        allowed += ", also for policies that never arrive"
     for kind in ("reward", "preference"):
         for name, (least, most) in about[f"{kind}_features"].items():
-            limit = _least(about, name) if kind == "preference" else ""
+            limit = allowed.format(about["least_allowances"][name]) if kind == "preference" else ""
             lines.append(f"{kind} feature {name}: {least:.4g} to {most:.4g}{limit}")
     return "\n".join(f"  {line}" for line in lines)
-
-
-def _least(about: dict[str, Any], name: str) -> str:
-    """The least possible allowance of a preference, in words."""
-    allowance = f"{about['least_allowances'][name]:.4g}"
-    if about["is_arriving"]:
-        return f"; the journey with the least of it has {allowance}"
-    never = ", also for policies that never arrive" if about["n_goals"] and about["discount"][1] < 1 else ""
-    return f"; an allowance of at least {allowance} is possible, if it is the only one{never}"

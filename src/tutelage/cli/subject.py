@@ -62,12 +62,6 @@ class Subject:
         """The learner model and the teacher by default: those that arrive where there are goals."""
         return ("hard", "aware_cmdp") if len(self.whole.mdp.goals) else ("soft", "bilevel")
 
-    @property
-    def journeys(self) -> list[str]:
-        """A sentence for each limit on every journey."""
-        rule = "Every journey keeps {} within {:g}, counted in steps of {:.4g}, each step rounded up."
-        return [rule.format(name, limit, step) for name, (limit, step) in self.journey_limits.items()]
-
     def teacher(self, name: str, learner: "tl.Learner", options: Mapping[str, str]) -> "tl.Teacher":
         """The teacher of a name, for this learner; refused where the true weights were not given."""
         if self.true_weights is None:
@@ -87,7 +81,8 @@ class Subject:
 def read_subject(world: str, path: Path | None, weights: str, learner: str, preferences: str) -> Subject:
     """The subject of the options --world or --domain, --weights, --learner and --preferences."""
     from tutelage.data.files import open_regular
-    from tutelage.experiments.worlds import WorldName
+    from tutelage.environments.placement import PREFERENCES
+    from tutelage.experiments.worlds import WorldName, named_parts, restricted
 
     if bool(world) == (path is not None):
         raise InvalidInput("give either --world or --domain")
@@ -100,7 +95,23 @@ def read_subject(world: str, path: Path | None, weights: str, learner: str, pref
     whole = made.domain("L5") if made else tl.load(path or "")
     usual = made.true_weights if made else None
     given = read_weights(weights, whole.reward_names) if weights else usual
-    return Subject(made, whole, _of_learner(whole, learner, preferences), given)
+    if learner and preferences:
+        raise InvalidInput("give either --learner or --preferences")
+    known = whole
+    if preferences:
+        names = [feature(whole.preference_names, name) for name in named_parts(preferences)]
+        known = restricted(whole, list(dict.fromkeys(names)))
+    elif learner:
+        if learner not in PREFERENCES:
+            own = "--model names a learner model, and --preferences the features that a learner of your own has"
+            raise InvalidInput(f"there is no learner {learner!r}; the learners are {', '.join(PREFERENCES)}; {own}")
+        count = PREFERENCES[learner]
+        if count > whole.n_preference:
+            raise InvalidInput(
+                f"{learner} has {count} preference features, but the domain has only {whole.n_preference}"
+            )
+        known = restricted(whole, whole.preference_names[:count])
+    return Subject(made, whole, known, given)
 
 
 def read_weights(text: str, names: Sequence[str]) -> Any:
@@ -164,27 +175,6 @@ def _named_allowance(names: Sequence[str], text: str) -> Any:
     if isinstance(amount, dict):
         return {name if name == OTHERS else feature(names, name): part for name, part in amount.items()}
     return amount
-
-
-def _of_learner(domain: "tl.Domain", learner: str, preferences: str) -> "tl.Domain":
-    """The domain with the preference features of the learner."""
-    from tutelage.environments.placement import PREFERENCES
-    from tutelage.experiments.worlds import named_parts, restricted
-
-    if learner and preferences:
-        raise InvalidInput("give either --learner or --preferences")
-    if preferences:
-        names = [feature(domain.preference_names, name) for name in named_parts(preferences)]
-        return restricted(domain, list(dict.fromkeys(names)))
-    if not learner:
-        return domain
-    if learner not in PREFERENCES:
-        own = "--model names a learner model, and --preferences the features that a learner of your own has"
-        raise InvalidInput(f"there is no learner {learner!r}; the learners are {', '.join(PREFERENCES)}; {own}")
-    count = PREFERENCES[learner]
-    if count > domain.n_preference:
-        raise InvalidInput(f"{learner} has {count} preference features, but the domain has only {domain.n_preference}")
-    return restricted(domain, domain.preference_names[:count])
 
 
 def read_options(texts: Sequence[str], name_of_option: str = "--option") -> dict[str, str]:

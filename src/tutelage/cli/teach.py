@@ -68,6 +68,9 @@ def teach(
 
     [bold]tutelage teach --domain roads.npz --weights km=-1 --allowance kind_lane=0.5/journey --show 3[/bold]
     """
+    from tutelage.data.describing import policy_columns
+    from tutelage.data.files import write_table
+
     about = subject.read_subject(world, domain, weights, learner, preferences)
     log = None if recordings is None else tl.load_demonstrations(recordings, about.known)
     about, allowed = subject.with_limits(about, allowance, log)
@@ -79,10 +82,17 @@ def teach(
     shown = subject.shown(about, player, transcript, show_most or (20 if demonstrations else 0))
     files = list(_pictures(about, player, learner, transcript, shown, picture, plane))
     files += subject.write_shown(shown, demonstrations) if shown and demonstrations else []
-    files += _write_policy(about, transcript.final.lesson, policy) if policy else []
+    if policy is not None:
+        lesson = transcript.final.lesson
+        if lesson.policy is None:
+            raise InvalidInput("--policy needs a lesson with a policy, but this teacher shows an expectation only")
+        write_table(policy_columns(about.known.mdp, lesson.policy), policy)
+        files.append(policy)
     told = {"learner": learner or None, "model": model, "teacher": teacher}
     data = _data(about, transcript) | (shown.as_data() if shown else {}) | told
-    lines = [*about.journeys, str(transcript), transcript.explain()]
+    kept = "Every journey keeps {} within {:g}, counted in steps of {:.4g}, each step rounded up."
+    lines = [kept.format(name, *limit) for name, limit in about.journey_limits.items()]
+    lines += [str(transcript), transcript.explain()]
     lines += [shown.text(full=full)] if shown and show_most else []
     show(data, ["\n".join(lines)], files, as_json=as_json)
 
@@ -114,7 +124,6 @@ def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = Non
 
 
 def _data(about: subject.Subject, transcript: "tl.Transcript") -> dict[str, Any]:
-    """The rounds and the final response, as data."""
     final, answer, journey = transcript.final, transcript.final.response, transcript.arrival
     costs = transcript.costs
     return {
@@ -131,16 +140,6 @@ def _data(about: subject.Subject, transcript: "tl.Transcript") -> dict[str, Any]
         "journey_limits": {name: limit for name, (limit, _) in about.journey_limits.items()},
         "certificate": None if answer.certificate is None else answer.certificate.as_data(),
     }
-
-
-def _write_policy(about: subject.Subject, lesson: "tl.Lesson", path: Path) -> list[Path]:
-    from tutelage.data.describing import policy_columns
-    from tutelage.data.files import write_table
-
-    if lesson.policy is None:
-        raise InvalidInput("--policy needs a lesson with a policy, but this teacher shows an expectation only")
-    write_table(policy_columns(about.known.mdp, lesson.policy), path)
-    return [path]
 
 
 def _pictures(
@@ -208,8 +207,11 @@ def learn(
     about, allowed = subject.with_limits(about, allowance, log)
     penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
     player = about.learner(model or about.usual[0], learner_option, violation_allowance=allowed, **penalties)
+    # How often the recording begins in each state (S,), where it begins in others than the domain.
+    initial, starts = about.known.mdp.initial, log.states[log.offsets[:-1]]
+    shares = np.bincount(starts, minlength=len(initial)) / log.n if (initial[starts] == 0).any() else None
     with progress("learning", None):
-        response = player.respond(tl.Lesson.from_demonstrations(about.known, log, start=_other_starts(about, log)))
+        response = player.respond(tl.Lesson.from_demonstrations(about.known, log, start=shares))
     transcript = taught(about.teacher(teacher, player, {}), player) if then_teach else None
     data = _learned_data(about, log, response, transcript)
     lines = _learned(about, data["recorded"], allowed, response)
@@ -222,13 +224,6 @@ def learn(
     show(data, ["\n".join([f"{log} in {demonstrations}", *lines])], files, as_json=as_json)
 
 
-def _other_starts(about: subject.Subject, log: "tl.Demonstrations") -> Any:
-    """(S,), how often the recording begins in each state, if it begins where the domain does not; otherwise None."""
-    initial = about.known.mdp.initial
-    counts = np.bincount(log.states[log.offsets[:-1]], minlength=len(initial))
-    return counts / log.n if counts[initial == 0].any() else None
-
-
 def _learned(about: subject.Subject, recorded: Any, allowed: Any, response: "tl.Response") -> list[str]:
     """What was recorded of each feature, what the learner does, the weights that it infers, and its reward."""
     from tutelage.chains.expectations import journey_of
@@ -239,8 +234,8 @@ def _learned(about: subject.Subject, recorded: Any, allowed: Any, response: "tl.
     if response.lesson.initial is not None:
         lines.append("The recording begins in other states than the domain; the learner is compared from there.")
     lines.append(response.explain())
-    if response.learned_weights is not None:
-        pairs = zip(about.known.names, response.learned_weights, strict=True)
+    if response.feature_weights is not None:
+        pairs = zip(about.known.names, response.feature_weights, strict=True)
         lines.append(f"It infers the weights: {', '.join(f'{name} {value:.4g}' for name, value in pairs)}")
     lines += [] if journey is None else [f"The learner {journey}."]
     if about.true_weights is not None:
@@ -301,38 +296,28 @@ def infer(
         given = subject.read_weights(weights, known.reward_names) if weights else None
         log = tl.load_demonstrations(demonstrations, known.mdp)
         behaviour = tl.infer_preferences(known, log, reward_weights=given)
-        data, text = preference_data(behaviour), str(behaviour)
-    else:
-        seen: Any = {"observed": observed, "n_trajectories": n_trajectories}
-        estimate = tl.infer_learner(known, tl.load_transcript(rounds or "", known).rounds, **seen)
-        data, text = learner_data(estimate), str(estimate)
-    show(data, [text], as_json=as_json)
-
-
-def learner_data(estimate: "tl.LearnerEstimate") -> dict[str, Any]:
-    """The estimate for JSON."""
-    names = estimate.domain.preference_names
-    return {
+        columns = ("strength", "standard_error", "low", "high", "p_value")
+        data: dict[str, Any] = {
+            "n": behaviour.n,
+            "preferences": {
+                name: {column: float(getattr(behaviour, column)[j]) for column in columns}
+                | {"not_determined": behaviour.reasons[j]}
+                for j, name in enumerate(known.preference_names)
+            },
+            "reward_weights": subject.by_name(known.reward_names, behaviour.reward_weights),
+            "bias": behaviour.bias,
+            "model_p_value": behaviour.model_p_value,
+        }
+        show(data, [str(behaviour)], as_json=as_json)
+        return
+    seen: Any = {"observed": observed, "n_trajectories": n_trajectories}
+    estimate = tl.infer_learner(known, tl.load_transcript(rounds or "", known).rounds, **seen)
+    data = {
         "mismatch_penalty": estimate.mismatch_penalty,
         "violation_penalty": estimate.violation_penalty,
-        "violation_allowance": dict(zip(names, estimate.violation_allowance, strict=True)),
-        "preferences": dict(zip(names, estimate.preferences, strict=True)),
+        "violation_allowance": dict(zip(known.preference_names, estimate.violation_allowance, strict=True)),
+        "preferences": dict(zip(known.preference_names, estimate.preferences, strict=True)),
         "residual": estimate.residual,
         "contradiction": estimate.contradiction,
     }
-
-
-def preference_data(estimate: "tl.PreferenceEstimate") -> dict[str, Any]:
-    """The estimate for JSON."""
-    columns = ("strength", "standard_error", "low", "high", "p_value")
-    return {
-        "n": estimate.n,
-        "preferences": {
-            name: {column: float(getattr(estimate, column)[j]) for column in columns}
-            | {"not_determined": estimate.reasons[j]}
-            for j, name in enumerate(estimate.domain.preference_names)
-        },
-        "reward_weights": subject.by_name(estimate.domain.reward_names, estimate.reward_weights),
-        "bias": estimate.bias,
-        "model_p_value": estimate.model_p_value,
-    }
+    show(data, [str(estimate)], as_json=as_json)

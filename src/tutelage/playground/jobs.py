@@ -27,11 +27,11 @@ from tutelage.inference.learner_estimate import infer_learner
 from tutelage.interaction import teach
 from tutelage.learners.sampled import CallbackLearner
 from tutelage.model.mdp import Domain, combined_features
-from tutelage.outcomes import InvalidModel
+from tutelage.outcomes import InvalidModel, within
 from tutelage.playground import schema, snippets
 from tutelage.playground.grounds import Content, brought, brought_domain, clipped, described, shadows
-from tutelage.registry import TEACHERS, make_teacher
-from tutelage.roles import Learner, Lesson, Response, Round, Teacher
+from tutelage.registry import TEACHERS, make_learner, make_teacher
+from tutelage.roles import Lesson, Response, Round, Teacher
 from tutelage.teachers.adaptive import VolumeSearchTeacher, cuts
 from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
 from tutelage.transcripts import Transcript, load_transcript, save_transcript
@@ -40,7 +40,6 @@ Send = Callable[[str, Mapping[str, Any]], None]
 AnyTeaching = schema.Teaching | schema.DomainTeaching
 AnyReaching = schema.Reaching | schema.DomainReaching
 
-ENDED_EARLY = "the search for a tight bound was stopped"
 # Smaller prices and excesses are rounding errors.
 ROUNDED_OFF = 1e-6
 
@@ -58,7 +57,7 @@ def _teach(asked: AnyTeaching, send: Send) -> None:
     if isinstance(teacher, BilevelTeacher):
         plan = _lesson_plan(asked.model_dump_json())
         send("round", scene.taught(_planned(teacher, plan)) | {"is_bounded": False})
-        send("later", {"ended": ENDED_EARLY, "snippet": snippets.teaching(asked)})
+        send("later", {"ended": "the search for a tight bound was stopped", "snippet": snippets.teaching(asked)})
         return
     reachable = _reachable(scene.domain) if TEACHERS[asked.teacher].is_adaptive else None
 
@@ -123,13 +122,21 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
         policy = taught.lesson.policy
         shown = None if policy is None else _rounded(state_occupancy(mdp, policy), n_cells)
         data.append(taught.as_data() | {"visits": _rounded(gone, n_cells), "shown_visits": shown})
+    lesson = None
+    if advice.lesson is not None:
+        walks = advice.lesson.demonstrations(3, rng=len(asked.walks))
+        lesson = {
+            "expectation": advice.lesson.expectation.tolist(),
+            "reward": float(world.true_weights @ advice.lesson.expectation),
+            "paths": [walk.states[walk.states < n_cells][:150].tolist() for walk in walks],
+        }
     answer: dict[str, Any] = {
         "conclusions": _conclusions(world, transcript.rounds, visits),
         "rounds": data,
         "remaining": _remaining(teacher, _reachable(teacher.domain), transcript.rounds),
         "reason": advice.reason,
         "is_over": advice.lesson is None,
-        "lesson": None if advice.lesson is None else _shown(world, advice.lesson, len(asked.walks)),
+        "lesson": lesson,
         "snippet": snippets.walking(asked),
     }
     send("answer", answer)
@@ -214,10 +221,9 @@ class _Scene:
         # The terminal state of an object world comes last and is not drawn.
         self.is_world = isinstance(asked, schema.Reaching)
         self.n_drawn = self.domain.mdp.n_states - self.is_world
-        self.learner: Learner = asked.learner.make(self.domain)
+        self.learner = make_learner(asked.learner.model, self.domain, **asked.learner.options)
 
     def teacher(self, name: str) -> Teacher:
-        """The teacher of a name."""
         given, every = self.ground.true_weights, self.ground.every_preference
         return make_teacher(name, self.domain, given, self.learner, every_preference=every)
 
@@ -242,13 +248,12 @@ class _Scene:
             data["policy"] = _rounded(answer.policy, n_drawn * len(ACTIONS))
         return transcript.final.as_data() | data
 
-    def _walks(self, policy: Vector, count: int = 12, n_steps: int = 48) -> list[list[int]]:
+    def _walks(self, policy: Vector) -> list[list[int]]:
         """Walks of a policy for an animation, each until it ends or for this many steps."""
-        mdp, n_drawn = self.domain.mdp, self.n_drawn
+        mdp, n_steps = self.domain.mdp, 48
         tail = mdp.contraction**n_steps * mdp.steps
-        walks = sample_demonstrations(self.domain, policy, count, rng=0, truncation_bias=tail)
-        states = np.split(walks.states, walks.offsets[1:-1])
-        return [walk[walk < n_drawn][: n_steps + 1].tolist() for walk in states]
+        walks = sample_demonstrations(self.domain, policy, 12, rng=0, truncation_bias=tail)
+        return [walk.states[walk.states < self.n_drawn][: n_steps + 1].tolist() for walk in walks]
 
     def _preferences(self, answer: Response) -> list[dict[str, Any]]:
         """The outcome of each preference; none for a model without preferences.
@@ -286,10 +291,8 @@ def _path_visits(world: ObjectWorld, paths: Sequence[Sequence[int]]) -> list[Vec
     """(S,) each, the visits of every path. An error has the number of the path."""
     visits = []
     for number, path in enumerate(paths, start=1):
-        try:
+        with within(f"path {number}"):
             visits.append(world.path_visits(path))
-        except InvalidModel as error:
-            raise InvalidModel(f"path {number}: {error}") from error
     return visits
 
 
@@ -315,14 +318,3 @@ def _conclusions(world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Ve
             if first["verdict"] == verdict and NAMED[first["name"]][0] == NAMED[then["name"]][0]:
                 then["verdict"] = verdict
     return concluded
-
-
-def _shown(world: ObjectWorld, lesson: Lesson, seed: int, count: int = 3, n_cells: int = 150) -> dict[str, Any]:
-    """A lesson for a person: demonstrations of at most this many cells, the expectation and its reward."""
-    demonstrations = lesson.demonstrations(count, rng=seed)
-    walks = np.split(demonstrations.states, demonstrations.offsets[1:-1])
-    return {
-        "expectation": lesson.expectation.tolist(),
-        "reward": float(world.true_weights @ lesson.expectation),
-        "paths": [walk[walk != world.terminal][:n_cells].tolist() for walk in walks],
-    }

@@ -3,7 +3,7 @@
 The server refuses all other requests before it computes. It keeps no state: an answer depends on its request alone.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -14,10 +14,8 @@ from pydantic_core import PydanticCustomError
 from tutelage.environments.object_world import DEFAULT_WEIGHTS, ObjectWorld
 from tutelage.environments.placement import NAMED, PREFERENCES, preference_names
 from tutelage.experiments.worlds import Ground, restricted
-from tutelage.model.mdp import Domain
 from tutelage.playground.grounds import LARGEST_FILE, MOST_FEATURES, brought_domain
-from tutelage.registry import LEARNER_MODELS, TEACHERS, Entry, Knows, make_learner
-from tutelage.roles import Learner
+from tutelage.registry import LEARNER_MODELS, TEACHERS, Entry, Knows
 
 SMALLEST_GRID, LARGEST_GRID = 2, 30
 N_CELLS = LARGEST_GRID * LARGEST_GRID
@@ -90,7 +88,6 @@ class PreferenceAsked(Asked):
 
     @property
     def name(self) -> str:
-        """The name of the preference in the domain."""
         return next(name for name, column in NAMED.items() if column == (self.colour, self.distance))
 
 
@@ -127,10 +124,6 @@ class AnyLearner(Asked, Generic[PreferenceT]):
         given["violation_allowance"] = self.allowances
         return {name: given.get(name, option.default) for name, option in LEARNER_MODELS[self.model].options.items()}
 
-    def make(self, domain: Domain) -> Learner:
-        """The learner, in a domain of its preferences."""
-        return make_learner(self.model, domain, **self.options)
-
 
 def aware_teacher(model: str) -> str:
     """The teacher to compare with: Aware-BiL for a learner with a mismatch penalty, otherwise Aware-CMDP.
@@ -152,8 +145,7 @@ class Reaching(Asked):
     def ground(self) -> Ground:
         """Where the learner is taught. L5 has every preference."""
         world = self.world.make()
-        every = world.domain("L5").preference_features
-        return Ground(world.domain(self.learner.names), world.true_weights, every)
+        return Ground(world.domain(self.learner.names), world.true_weights, world.domain("L5").preference_features)
 
 
 class Rounds(Asked):
@@ -219,15 +211,6 @@ class Refusal(BaseModel):
     """The reason of a refusal, as a sentence."""
 
     detail: str
-
-
-def sentence(errors: Sequence[Any]) -> str:
-    """The first of pydantic's errors, as a sentence."""
-    first, more = errors[0], f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    place = ".".join(str(part) for part in first["loc"] if part != "body") or "the request"
-    # The name of an unknown field can have any length.
-    place = place if len(place) <= 100 else f"{place[:100]}..."
-    return f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}{more}"
 
 
 def known_players() -> dict[str, Any]:

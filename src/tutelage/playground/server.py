@@ -57,8 +57,7 @@ ResultT = TypeVar("ResultT")
 class Settings:
     """host: the address to listen at, and a name that is answered (`is_known`). time_limit: seconds for one job.
 
-    client_seconds: as of `serving.configured`.
-    opened: the name and the content of a file that the page opens first.
+    client_seconds: as of `serving.configured`. opened: the name and the content of a file that the page opens first.
     """
 
     host: str = "127.0.0.1"
@@ -72,7 +71,6 @@ class Settings:
 def make_app(settings: Settings) -> FastAPI:
     """The application. Its worker processes start and end with it."""
     workers = WorkerPool(settings.run_job, count=settings.n_workers, time_limit=settings.time_limit)
-
     # FastAPI's own documentation pages load scripts from another host.
     urls: dict[str, Any] = {"docs_url": None, "redoc_url": None, "openapi_url": "/api/openapi.json"}
     app = FastAPI(
@@ -80,22 +78,19 @@ def make_app(settings: Settings) -> FastAPI:
     )
     app.state.workers = workers
     _add_refusals(app)
-    _add_page(app)
+    for name, text in (_page() | {"whole.html": bundled()}).items():
+        _add_file(app, name, text)
     _add_worlds(app, settings)
-    _add_jobs(app, workers)
+    for operation in OPERATIONS:
+        _add_operation(app, workers, *operation)
     app.add_middleware(serving.Bounded, host=settings.host)
     return app
 
 
-def _add_page(app: FastAPI) -> None:
-    """One route per file of the page. The files are read once; no request names a path."""
-
-    def add(name: str, text: str) -> None:
-        kind = MEDIA_TYPES[name.rpartition(".")[2]]
-        app.get(f"/{name.removeprefix('index.html')}", include_in_schema=False)(lambda: Response(text, media_type=kind))
-
-    for name, text in (_page() | {"whole.html": bundled()}).items():
-        add(name, text)
+def _add_file(app: FastAPI, name: str, text: str) -> None:
+    """The route of a file of the page. The files are read once; no request names a path."""
+    kind = MEDIA_TYPES[name.rpartition(".")[2]]
+    app.get(f"/{name.removeprefix('index.html')}", include_in_schema=False)(lambda: Response(text, media_type=kind))
 
 
 def _page() -> dict[str, str]:
@@ -175,25 +170,23 @@ OPERATIONS: tuple[tuple[str, str, type[schema.Asked], str, str], ...] = (
 )
 
 
-def _add_jobs(app: FastAPI, workers: WorkerPool) -> None:
-    def add(path: str, job: str, form: type[schema.Asked], kind: str, about: str) -> None:
-        async def operation(asked: Any, request: Request) -> Any:
-            if kind == "events":
-                events = teaching_events(workers, asked)
-                # Before the first event, a refusal can still have its own status code.
-                first = await _unless_closed(request, anext(events))
-                return StreamingResponse(_stream(first, events), media_type="text/event-stream")
-            answer = await _unless_closed(request, workers.answer(job, asked.model_dump_json()))
-            if kind == "data":
-                return Response(answer, media_type="application/json")
-            return Response(base64.b64decode(json.loads(answer)["base64"]), media_type="application/octet-stream")
+def _add_operation(
+    app: FastAPI, workers: WorkerPool, path: str, job: str, form: type[schema.Asked], kind: str, about: str
+) -> None:
+    async def operation(asked: Any, request: Request) -> Any:
+        if kind == "events":
+            events = teaching_events(workers, asked)
+            # Before the first event, a refusal can still have its own status code.
+            first = await _unless_closed(request, anext(events))
+            return StreamingResponse(_stream(first, events), media_type="text/event-stream")
+        answer = await _unless_closed(request, workers.answer(job, asked.model_dump_json()))
+        if kind == "data":
+            return Response(answer, media_type="application/json")
+        return Response(base64.b64decode(json.loads(answer)["base64"]), media_type="application/octet-stream")
 
-        operation.__annotations__["asked"] = form
-        responses = REFUSED | ({} if kind == "data" else {200: CONTENT[kind]})
-        app.post(f"/api/{path}", name=path, description=about, responses=responses)(operation)
-
-    for described in OPERATIONS:
-        add(*described)
+    operation.__annotations__["asked"] = form
+    responses = REFUSED | ({} if kind == "data" else {200: CONTENT[kind]})
+    app.post(f"/api/{path}", name=path, description=about, responses=responses)(operation)
 
 
 async def teaching_events(workers: WorkerPool, asked: schema.Asked) -> AsyncGenerator[Event, None]:
@@ -255,10 +248,14 @@ def _add_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
+        first, *others = error.errors()
         if first["type"] == "json_invalid":
             return serving.refusal(400, f"the request is not JSON, from character {first['loc'][-1]} on")
-        return serving.refusal(422, schema.sentence(error.errors()))
+        place = ".".join(str(part) for part in first["loc"] if part != "body") or "the request"
+        # The name of an unknown field can have any length.
+        place = place if len(place) <= 100 else f"{place[:100]}..."
+        more = f" (and {len(others)} more)" if others else ""
+        return serving.refusal(422, f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}{more}")
 
     @app.exception_handler(TutelageError)
     async def refused(request: Request, error: TutelageError) -> JSONResponse:
@@ -267,16 +264,6 @@ def _add_refusals(app: FastAPI) -> None:
 
 def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Callable[[str], object]) -> None:
     """Serve until interrupted or terminated. on_start: called with a sentence that has the address, at the start."""
-    # Without this, uvicorn ends the process by the signal itself, and the exit code is not that of this program.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    listening = serving.listen(settings.host, port)
-    address = serving.address(settings.host, listening.getsockname()[1])
-    others = "" if serving.is_loopback(settings.host) else ", open to every machine that can reach this one"
-    # Whoever connects from now on is answered once the server runs.
-    on_start(f"The playground is at {address}{others} (Ctrl-C ends it)")
-    if is_opened:
-        # In a thread: a text browser blocks until it is closed.
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     app = make_app(settings)
 
     class Stopping(uvicorn.Server):
@@ -286,4 +273,20 @@ def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Call
             app.state.workers.stop()
             await super().shutdown(sockets)
 
-    Stopping(serving.configured(app, settings.client_seconds)).run(sockets=[listening])
+    # Without this, uvicorn ends the process by the signal itself, and the exit code is not that of this program.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        listening = serving.listen(settings.host, port)
+        # For a browser on this machine.
+        name = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
+        name = f"[{name}]" if ":" in name else name
+        address = f"http://{name}:{listening.getsockname()[1]}/"
+        others = "" if serving.is_loopback(settings.host) else ", open to every machine that can reach this one"
+        # Whoever connects from now on is answered once the server runs.
+        on_start(f"The playground is at {address}{others} (Ctrl-C ends it)")
+        if is_opened:
+            # In a thread: a text browser blocks until it is closed.
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        Stopping(serving.configured(app, settings.client_seconds)).run(sockets=[listening])
+    finally:
+        signal.signal(signal.SIGTERM, before)

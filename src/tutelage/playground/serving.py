@@ -63,7 +63,6 @@ def is_known(header: str, host: str) -> bool:
 
 
 def refusal(status: int, sentence: str) -> JSONResponse:
-    """A status code and a sentence."""
     return JSONResponse({"detail": sentence}, status)
 
 
@@ -77,7 +76,6 @@ class Bounded:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-
         if not is_known(dict(scope["headers"]).get(b"host", b"").decode("latin-1"), self.host):
             await refusal(400, "this server does not answer to that host name")(scope, receive, send)
             return
@@ -100,8 +98,7 @@ def configured(app: ASGIApp, client_seconds: int, log_level: str = "warning") ->
     client_seconds: a client that neither sends a whole request nor reads its answer for this long is disconnected.
     """
     limits: dict[str, Any] = {"timeout_keep_alive": client_seconds, "timeout_graceful_shutdown": 2}
-    headers = list(HEADERS.items())
-    return uvicorn.Config(app, log_level=log_level, http=Connection, ws="none", headers=headers, **limits)
+    return uvicorn.Config(app, log_level=log_level, http=Connection, ws="none", headers=[*HEADERS.items()], **limits)
 
 
 class Connection(H11Protocol):
@@ -145,9 +142,3 @@ def listen(host: str, port: int) -> socket.socket:
         # `create_server` adds the address to the reason.
         reason = (error.strerror or str(error)).partition(" (while ")[0]
         raise Unavailable(f"cannot listen at {host}, port {port}: {reason}; --port 0 chooses a free port") from error
-
-
-def address(host: str, port: int) -> str:
-    """The address for a browser on this machine."""
-    name = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"

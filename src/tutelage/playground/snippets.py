@@ -37,7 +37,6 @@ tl.save_picture(figure, "taught")
 
 
 def teaching(asked: schema.Teaching | schema.DomainTeaching) -> str:
-    """The rounds of a teacher."""
     return _answered(
         asked,
         f"teacher = {_teacher(asked.teacher)}",
@@ -67,7 +66,10 @@ def _answered(asked: schema.Reaching | schema.DomainReaching, *lines: str) -> st
 
     Of a domain from a file, the program does not know the name of the file, and has no picture.
     """
-    learner, told = f"learner = {_learner(asked.learner)}", "print(response.explain())"
+    options, allowances, told = asked.learner.options, set(asked.learner.allowances), "print(response.explain())"
+    if "violation_allowance" in options and len(allowances) < 2:
+        options["violation_allowance"] = allowances.pop() if allowances else 0.0
+    learner = f"learner = {_call(LEARNER_MODELS[asked.learner.model].maker, 'domain', options)}"
     if isinstance(asked, schema.Reaching):
         head = ("from matplotlib.figure import Figure", "", "import tutelage as tl", "")
         names = asked.learner.names
@@ -107,20 +109,12 @@ def _world(world: ObjectWorld) -> str:
     return f"tl.ObjectWorld(\n{''.join(lines)})"
 
 
-def _learner(asked: schema.AnyLearner[Any]) -> str:
-    options, allowances = asked.options, set(asked.allowances)
-    if "violation_allowance" in options and len(allowances) < 2:
-        options["violation_allowance"] = allowances.pop() if allowances else 0.0
-    return _call(LEARNER_MODELS[asked.model].maker, "domain", options)
-
-
 def _teacher(name: str) -> str:
     entry = TEACHERS[name]
     return _call(entry.maker, f"domain, world.true_weights{GIVEN.get(entry.knows, ', learner')}", entry.fixed)
 
 
 def _call(maker: Maker, given: str, options: Mapping[str, Any]) -> str:
-    """The call of a maker of the registry."""
     module, _, name = (maker if isinstance(maker, str) else f"{maker.__module__}:{maker.__qualname__}").partition(":")
     made = f"tl.{name}" if module == "tutelage" else f'__import__("{module}", fromlist=["{name}"]).{name}'
     return f"{made}({', '.join([given, *(f'{option}={value!r}' for option, value in options.items())])})"
