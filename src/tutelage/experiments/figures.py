@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
 import tutelage as tl
-from tutelage.arrays import ArrayLike, Vector
+from tutelage.arrays import ArrayLike
 from tutelage.model.names import AT_GOAL
 from tutelage.pictures.domains import draw_features, draw_map
 from tutelage.pictures.plots import Panel, draw_curves, draw_pushes, draw_reachable, draw_rounds, polygon
@@ -272,23 +272,6 @@ def plane_picture(domain: tl.Domain, learner: tl.Learner, final: tl.TaughtRound,
     return figure
 
 
-def inferred_reward(world: tl.ObjectWorld, learner: str, weights: ArrayLike) -> Vector:
-    """(S,), the reward <w_lambda, phi(s)> that a learner's weights (d_r + d_c,) give to each state."""
-    domain = world.domain(learner)
-    reward: Vector = np.hstack([domain.reward_features, domain.preference_features]) @ np.asarray(weights, dtype=float)
-    return reward
-
-
-def colour_limit(rewards: Sequence[Vector]) -> float:
-    """The reward that has the deepest colour: at most twice the largest reward.
-
-    Penalties of several preferences add up to several times the rewards. Without this limit the rewards would be pale.
-    """
-    everything = np.concatenate(rewards)
-    largest, limit = float(everything.max()), float(np.abs(everything).max())
-    return min(limit, 2 * largest) if largest > 0 else limit or 1.0
-
-
 def legend(figure: FigureBase, *several: Axes, loc: Any = "outside lower center", **options: Any) -> None:
     """One legend for the labelled artists of the axes, each label once. names, if given: what to write for a label."""
     names = options.pop("names", {})
@@ -305,12 +288,18 @@ def _draw_inferred(
     *,
     is_outlined: bool = False,
 ) -> None:
-    """The rewards that learners infer, in one scale of colours, with a key. inferred: each learner with its weights.
+    """The rewards <w_lambda, phi(s)> that learners infer, in one scale of colours, with a key.
 
-    is_outlined: with the outline of the cells that the learner avoids.
+    inferred: each learner with its weights (d_r + d_c,). is_outlined: with the outline of the cells that it avoids.
     """
-    rewards = [inferred_reward(world, *given) for given in inferred]
-    limit = colour_limit(rewards)
+    rewards = []
+    for learner, weights in inferred:
+        domain = world.domain(learner)
+        features = np.hstack([domain.reward_features, domain.preference_features])
+        rewards.append(features @ np.asarray(weights, dtype=float))
+    largest, limit = float(np.max(rewards)), float(np.abs(rewards).max()) or 1.0
+    # Penalties of several preferences add up to several times the rewards, which would then be pale.
+    limit = min(limit, 2 * largest) if largest > 0 else limit
     for axes, (learner, _), reward in zip(several, inferred, rewards, strict=True):
         draw_world(axes, world, avoided=learner if is_outlined else None, reward=reward, vmax=limit)
     bar = figure.colorbar(reward_scale(limit), ax=several, extend="both", shrink=0.9, aspect=30)
