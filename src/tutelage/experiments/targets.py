@@ -87,8 +87,9 @@ def rounds_target(
         }
 
     def draw(rows: Rows, n_worlds: int) -> Figure:
-        drawn = [panel(title, collected(tasks, rows)) for title, tasks in taught(n_worlds).items()]
-        return figures.rounds_figure(drawn)
+        return figures.rounds_figure(
+            [panel(title, collected(tasks, rows)) for title, tasks in taught(n_worlds).items()]
+        )
 
     return Target(title, lambda n_worlds: chain.from_iterable(taught(n_worlds).values()), draw=draw)
 
@@ -162,7 +163,10 @@ def produce(
 
     Returns the cells with their origin as data, the tables, and the files.
     """
-    origin = _origin(names, rows, n_worlds)
+    used = [rows[task.key] for task in tasks_of(names, n_worlds, is_slow=True) if task.key in rows]
+    # The version is that of the package which computed the rows, since it is in their keys.
+    version, revisions = tutelage.__version__, ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
+    origin = f"{len(used)} rows of {n_worlds} worlds, computed by Tutelage {version}, revision {revisions}."
     parts = [f"<h1>Reproduction report</h1><p>{html.escape(origin)}</p><p>{html.escape(LEGEND)}</p>"]
     every, grids, texts, pictures = list[dict[str, Any]](), list[Grid](), dict[str, str](), list[Path]()
     for name, target in ((name, TARGETS[name]) for name in names):
@@ -186,13 +190,6 @@ def produce(
     for name, text in texts.items():
         write_whole(folder / name, text.encode())
     return {"cells": every, "origin": origin}, grids, [*(folder / name for name in texts), *pictures]
-
-
-def _origin(names: Sequence[str], rows: Rows, n_worlds: int) -> str:
-    """The version of the package that computed the rows, which is in their keys, and its revisions."""
-    used = [rows[task.key] for task in tasks_of(names, n_worlds, is_slow=True) if task.key in rows]
-    revisions = ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
-    return f"{len(used)} rows of {n_worlds} worlds, computed by Tutelage {tutelage.__version__}, revision {revisions}."
 
 
 # Title, header, body and caption of a printed table; or a sentence.

@@ -83,7 +83,7 @@ def draw_world(
         if is_filled:
             cells = _placed(SQUARE, np.flatnonzero(mask), size)
             _add_polygons(axes, cells, facecolors=AVOIDED_GREY, linewidths=0, zorder=1, label="avoided")
-        axes.add_collection(LineCollection(_outline(mask), colors="0.3", linewidths=width, zorder=2))
+        axes.add_collection(LineCollection(list(_outline(mask)), colors="0.3", linewidths=width, zorder=2))
     _draw_distractors(axes, world, is_filled=is_filled)
     fill, edge = ("black", "white") if policy is None else ("0.65", "black")
     style: dict[str, Any] = {"facecolors": fill, "edgecolors": edge, "linewidths": 0.7 * width, "zorder": 4}
@@ -145,7 +145,7 @@ def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | N
     bars[..., 1] += np.where(np.isin(cells, held), 0.37, 0.0)[:, None]
     colours = np.where(values.ravel()[cells] < -0.6 * limit, "white", "0.25").tolist()
     width = 1.2 * _line_width(world.size)
-    axes.add_collection(LineCollection(bars, colors=colours, linewidths=width, zorder=2, label="minus"))
+    axes.add_collection(LineCollection(list(bars), colors=colours, linewidths=width, zorder=2, label="minus"))
 
 
 def _draw_distractors(axes: Axes, world: ObjectWorld, *, is_filled: bool) -> None:
