@@ -183,10 +183,7 @@ def proof_figure(result: Mapping[str, Any]) -> Figure:
 
 
 def demo_picture(world: tl.ObjectWorld, weights: Sequence[ArrayLike], panel: Panel) -> Figure:
-    """One picture: the cells that L3 avoids, the rewards it infers from two teachers, and rewards over rounds.
-
-    weights: what L3 infers from the agnostic and from the aware teacher. panel: that of the adaptive teachers.
-    """
+    """The cells that L3 avoids, the rewards that it infers from the agnostic and the aware teacher, and a panel."""
     figure = Figure(figsize=(12.0, 7.4), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.25, 1.0), squeeze=False)[:, 0]
     row = upper.subplots(1, 3)

@@ -54,7 +54,6 @@ class Given:
         return cls(name, digest((version, preset) if version else made), pickled)
 
     def load(self) -> Callable[..., Any]:
-        """The class or function itself, in this process."""
         made: Callable[..., Any] = pickle.loads(self.pickled)
         return made
 
@@ -147,7 +146,6 @@ def is_own(name: str) -> bool:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """What a value consists of."""
     if isinstance(value, CodeType):
         return value.co_code, value.co_names, value.co_varnames, value.co_freevars, value.co_consts
     if isinstance(value, FunctionType):

@@ -154,8 +154,7 @@ def compute_row(task: Task) -> Row:
 
 
 def _row(task: Task, result: Mapping[str, Any]) -> Row:
-    text = json.dumps(result, sort_keys=True, allow_nan=False)
-    return Row(task.key, task.settings, text, tl.__version__, revision())
+    return Row(task.key, task.settings, json.dumps(result, sort_keys=True, allow_nan=False), tl.__version__, revision())
 
 
 def taught(task: Task) -> dict[str, Any]:

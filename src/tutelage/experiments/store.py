@@ -51,7 +51,6 @@ class Row:
 
     @property
     def outcome(self) -> dict[str, Any]:
-        """The result as data."""
         data: dict[str, Any] = json.loads(self.result)
         return data
 
@@ -94,8 +93,7 @@ class Store:
         with self._open() as connection:
             stored = connection.execute("select * from results order by settings, world, learner, teacher").fetchall()
         for columns in stored:
-            detail, result, version, made, _, seconds = columns[4:]
-            row = Row(RowKey(*columns[:4]), detail, result, version, made, seconds)
+            row = Row(RowKey(*columns[:4]), *columns[4:8], seconds=columns[-1])
             if row.stored == columns:
                 rows[row.key] = row
             else:

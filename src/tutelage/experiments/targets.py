@@ -49,7 +49,6 @@ class Target:
 
 
 def table_target(title: str, entries: Callable[[int], Iterator[Entry]]) -> Target:
-    """A table of these entries."""
     return Target(
         title,
         lambda n_worlds: chain.from_iterable(entry.tasks for entry in entries(n_worlds)),
@@ -64,7 +63,6 @@ def figure_2(world: WorldName) -> dict[tuple[str, str], Task]:
 
 
 def draw_figure_2(rows: Rows, _: int) -> Figure:
-    """Worlds and inferred rewards, L1 .. L5."""
     weights: dict[str, dict[str, list[float]]] = {}
     for (teacher, learner), task in figure_2(SHOWN).items():
         outcome = rows[task.key].outcome

@@ -111,7 +111,6 @@ def draw_reachable(
     """Draw Omega_r, the subset that the learner accepts, and single policies.
 
     reachable, feasible: (n, 2), corners of convex polygons, in any order; the second is striped, and None if unknown.
-    labels: of the axes.
     points: the expectation of each policy, by its label. arrows: pairs of labels, each joined by an arrow.
     """
     places = {label: floats(point, label, ndim=1) for label, point in points.items()}
