@@ -151,7 +151,6 @@ AGNOSTIC = TeacherSetting("agnostic")
 BILEVEL = TeacherSetting("bilevel", (("max_cells", 16),))
 FRANK_WOLFE = TeacherSetting("bilevel_frank_wolfe", (("max_cells", 0),))
 
-
 # The columns of Table 1: the learner model, its teacher, and the printed column to compare with, if there is one.
 TABLE_1_COLUMNS = {
     "agnostic": ("published", AGNOSTIC, "agnostic"),

@@ -93,7 +93,8 @@ class Store:
         with self._open() as connection:
             stored = connection.execute("select * from results order by settings, world, learner, teacher").fetchall()
         for columns in stored:
-            row = Row(RowKey(*columns[:4]), *columns[4:8], seconds=columns[-1])
+            detail, result, version, made, _, seconds = columns[4:]
+            row = Row(RowKey(*columns[:4]), detail, result, version, made, seconds)
             if row.stored == columns:
                 rows[row.key] = row
             else:
