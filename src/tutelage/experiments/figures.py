@@ -47,7 +47,7 @@ def illustrated() -> dict[str, Any]:
 
     Figure 1 has pi*, the response to it, and the best policy that is accepted. Figure 6 pushes a learner at its
     optimum, where no push is realised, and at its first response. Figure 7 pushes from inside the accepted set:
-    "start", "lesson" and "answer" are mu_L^i, mu_T^i+1 and mu_L^i+1.
+    "start", "lesson" and "answer" are mu_L^i, mu_T^i+1 and mu_L^i+1. "avoided" has (S,) booleans.
     """
     whole, weights = WORLD.domain("L2"), WORLD.true_weights[:2]
     features, avoided = whole.reward_features[:, :2], whole.preference_features[:, 1:]
@@ -253,9 +253,8 @@ def plane_picture(domain: tl.Domain, learner: tl.Learner, final: tl.TaughtRound,
     shown, done = final.lesson.expectation[columns], final.response.expectation.reward[columns]
     figure = Figure(figsize=(7.0, 5.0), layout="constrained")
     axes, points = figure.subplots(), {"shown": shown.tolist(), "done": done.tolist()}
-    draw_reachable(
-        axes, tl.vertices(flat, tl.no_limits(flat)), accepted, points, arrows=[("shown", "done")], labels=names
-    )
+    reachable = tl.vertices(flat, tl.no_limits(flat))
+    draw_reachable(axes, reachable, accepted, points, arrows=[("shown", "done")], labels=names)
     legend(figure, axes, ncols=4)
     return figure
 

@@ -85,9 +85,8 @@ def rounds_target(
         }
 
     def draw(rows: Rows, n_worlds: int) -> Figure:
-        return figures.rounds_figure(
-            [panel(title, collected(tasks, rows)) for title, tasks in taught(n_worlds).items()]
-        )
+        drawn = [panel(title, collected(tasks, rows)) for title, tasks in taught(n_worlds).items()]
+        return figures.rounds_figure(drawn)
 
     return Target(title, lambda n_worlds: chain.from_iterable(taught(n_worlds).values()), draw=draw)
 
