@@ -7,11 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tutelage.environments.object_world import ObjectWorld, object_world
 from tutelage.experiments.figures import (
-    colour_limit,
     demo_picture,
     figure1,
     figure2,
-    inferred_reward,
     line_search_figure,
     proof_figure,
     rounds_figure,
@@ -53,6 +51,11 @@ FIGURES = {
     "proof": lambda: proof_figure(PROOF),
     "demo": lambda: demo_picture(WORLD, [given["L3"] for given in some_weights(("L3",)).values()], PANEL),
 }
+
+
+def inferred_reward(learner, weights) -> np.ndarray:
+    domain = WORLD.domain(learner)
+    return np.hstack([domain.reward_features, domain.preference_features]) @ weights
 
 
 def heat(axes) -> tuple:
@@ -113,7 +116,7 @@ def test_figure_2_shows_the_reward_that_each_learner_infers_in_one_scale():
     for row, teacher in zip(grid[1:], weights, strict=True):
         for axes, learner in zip(row, LEARNERS, strict=True):
             values, limit = heat(axes)
-            assert_array_equal(values, inferred_reward(WORLD, learner, weights[teacher][learner])[:-1])
+            assert_array_equal(values, inferred_reward(learner, weights[teacher][learner])[:-1])
             limits.add(limit)
     ((low, high),) = limits
     assert low == -high < 0
@@ -122,15 +125,17 @@ def test_figure_2_shows_the_reward_that_each_learner_infers_in_one_scale():
 def test_the_inferred_reward_adds_what_each_feature_of_a_cell_is_worth():
     """By hand: a star worth 5 on a green cell, minded at 1 for being on it and at 10 for being within one of it."""
     world = ObjectWorld(3, 8, {"star": [0], "dot": [8]}, {"green": [0]})
-    reward = inferred_reward(world, "L2", [5.0, 4.0, 3.0, -1.0, -10.0])
-    assert_allclose(reward, [5 - 11, -10, 0, -10, -10, 0, 0, 0, 3, 0])
+    reward, _ = heat(figure2(world, {"Agnostic": {"L2": [5.0, 4.0, 3.0, -1.0, -10.0]}}).axes[1])
+    assert_allclose(reward, [5 - 11, -10, 0, -10, -10, 0, 0, 0, 3])
 
 
-def test_the_colour_limit_leaves_gains_visible_beside_large_penalties():
-    assert colour_limit([np.array([5.0, -27.0]), np.array([1.0])]) == 10.0
-    assert colour_limit([np.array([5.0, -6.0])]) == 6.0
-    assert colour_limit([np.array([-3.0, 0.0])]) == 3.0
-    assert colour_limit([np.zeros(4)]) > 0
+@pytest.mark.parametrize(("best", "worst", "limit"), [(5, -27, 10), (5, -6, 6), (0, -3, 3), (0, 0, 1)])
+def test_the_colour_limit_leaves_gains_visible_beside_large_penalties(best, worst, limit):
+    """A star and a dot of these rewards, and one other picture in the same scale."""
+    world = ObjectWorld(3, 8, {"star": [0], "dot": [8]}, {})
+    weights = {"Agnostic": {"L1": [best, 0, worst]}, "Aware": {"L1": [min(best, 1), 0, 0]}}
+    for axes in figure2(world, weights).axes[1:3]:
+        assert heat(axes)[1] == (-limit, limit)
 
 
 def test_a_figure_of_rounds_shares_its_rewards_axis_and_names_every_line_once():
@@ -148,7 +153,7 @@ def test_the_demo_picture_compares_both_teachers_in_one_scale():
     agnostic, aware = (heat(axes) for axes in figure.axes[1:3])
     assert agnostic[1] == aware[1]
     for (values, _), given in zip((agnostic, aware), weights, strict=True):
-        assert_array_equal(values, inferred_reward(WORLD, "L3", given)[:-1])
+        assert_array_equal(values, inferred_reward("L3", given)[:-1])
 
 
 def test_the_demo_picture_of_a_learner_that_nobody_can_teach_has_no_curves():

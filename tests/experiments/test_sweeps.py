@@ -111,6 +111,13 @@ def test_a_task_that_fails_is_a_row_that_says_why(folder):
     assert len(again) == 1
 
 
+def test_curves_of_rows_that_all_failed_are_refused_in_a_sentence(found):
+    none = tl.Sweep(tuple(dict(row, failed="no policy") for row in found.rows))
+    assert none.curves() == []
+    with pytest.raises(tl.InvalidInput, match="no row has a result, so there are no curves to draw"):
+        none.curve_picture()
+
+
 def test_a_task_beyond_its_time_limit_is_a_row(folder):
     plan = {
         "time_limit": 1e-6,

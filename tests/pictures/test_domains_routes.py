@@ -4,17 +4,15 @@ import gymnasium
 import networkx
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 
 import tutelage as tl
-from tutelage.pictures.domains import draw_routes
+from tutelage.pictures.domains import routes_picture
 
 
 def drawn(domain, policy):
-    axes = Figure().subplots()
     shown = tl.Lesson.from_policy(domain, policy).show(3)
-    draw_routes(axes, domain, shown)
+    (axes,) = routes_picture(domain, shown).axes
     return axes, shown
 
 

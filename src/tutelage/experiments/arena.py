@@ -142,7 +142,6 @@ WORLDS: Mapping[str, Callable[[int], tuple[tl.Domain, Vector]]] = {
 
 
 def make_learner(domain: tl.Domain, seed: int, *, name: str, kind: str) -> tl.Learner:
-    """A learner of a name, without preferences or with soft or hard ones."""
     no_rows = np.zeros((0, domain.n_preference))
     if name == "sequential" and kind == "soft":
         return tl.SequentialLearner(domain, **GRADIENT, violation_penalty=VIOLATION, violation_allowance=1.0)

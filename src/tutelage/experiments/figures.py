@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
 import tutelage as tl
-from tutelage.arrays import ArrayLike, Vector
+from tutelage.arrays import ArrayLike
 from tutelage.model.names import AT_GOAL
 from tutelage.pictures.domains import draw_features, draw_map
 from tutelage.pictures.plots import Panel, draw_curves, draw_pushes, draw_reachable, draw_rounds, polygon
@@ -46,7 +46,8 @@ def illustrated() -> dict[str, Any]:
     """What Figures 1, 6 and 7 show of a learner that avoids green within one cell: corners (n, 2) and points (2,).
 
     Figure 1 has pi*, the response to it, and the best policy that is accepted. Figure 6 pushes a learner at its
-    optimum, where no push is realised, and at its first response. Figure 7 pushes from inside the accepted set.
+    optimum, where no push is realised, and at its first response. Figure 7 pushes from inside the accepted set:
+    "start", "lesson" and "answer" are mu_L^i, mu_T^i+1 and mu_L^i+1. "avoided" has (S,) booleans.
     """
     whole, weights = WORLD.domain("L2"), WORLD.true_weights[:2]
     features, avoided = whole.reward_features[:, :2], whole.preference_features[:, 1:]
@@ -74,11 +75,7 @@ def illustrated() -> dict[str, Any]:
 
 
 def figure1(world: tl.ObjectWorld, result: Mapping[str, Any]) -> Figure:
-    """Figure 1: a world with the cells that the learner avoids, and the reachable expectations with three policies.
-
-    result: "reachable" and "feasible", corners (n, 2); "points", the coordinates of "optimal", "answered" and
-    "aware"; "avoided", (S,) booleans.
-    """
+    """Figure 1: a world with the cells that the learner avoids, and the reachable expectations with three policies."""
     figure = Figure(figsize=(12.0, 4.6), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1.0, 1.7), squeeze=False)[0]
     grid = left.subplots()
@@ -107,7 +104,7 @@ def figure2(world: tl.ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]
         draw_world(axes, world, avoided=learner)
         axes.set_title(learner)
     inferred = [(learner, given[learner]) for given in weights.values() for learner in learners]
-    _draw_inferred(figure, world, list(grid[1:].flat), inferred)
+    _draw_inferred(figure, world, dict(zip(grid[1:].flat, inferred, strict=True)))
     for title, first in zip(("world", *weights), grid[:, 0], strict=True):
         first.set_ylabel(title)
     return figure
@@ -145,10 +142,7 @@ def scale(values: Iterable[float], margin: float = 0.0) -> tuple[float, float]:
 
 
 def line_search_figure(result: Mapping[str, Any]) -> Figure:
-    """Figure 6: the line search in the plane (App. C.2).
-
-    result: "reachable", corners (n, 2); "weights", (2,); and "cases" with "start", "aim", "lesson" and "is_realised".
-    """
+    """Figure 6: the line search in the plane (App. C.2)."""
     figure = Figure(figsize=(6.4, 5.6), layout="constrained")
     axes = figure.subplots()
     draw_pushes(axes, result["reachable"], result["cases"], result["weights"])
@@ -158,10 +152,7 @@ def line_search_figure(result: Mapping[str, Any]) -> Figure:
 
 
 def proof_figure(result: Mapping[str, Any]) -> Figure:
-    """Figure 7: the triangle in the proof of Proposition 1 (App. C.2.1), turned so that the true weights point up.
-
-    result: "feasible", corners (n, 2); "weights", (2,); "start", "lesson" and "answer", mu_L^i, mu_T^i+1 and mu_L^i+1.
-    """
+    """Figure 7: the triangle in the proof of Proposition 1 (App. C.2.1), turned so that the true weights point up."""
     up = np.asarray(result["weights"]) / np.linalg.norm(result["weights"])
     across = np.array([up[1], -up[0]])
     if across @ (np.asarray(result["answer"]) - result["start"]) < 0:
@@ -192,20 +183,16 @@ def proof_figure(result: Mapping[str, Any]) -> Figure:
 
 
 def demo_picture(world: tl.ObjectWorld, weights: Sequence[ArrayLike], panel: Panel) -> Figure:
-    """One picture: the cells that L3 avoids, the rewards it infers from two teachers, and rewards over rounds.
-
-    weights: what L3 infers from the agnostic and from the aware teacher. panel: that of the adaptive teachers.
-    """
+    """The cells that L3 avoids, the rewards that it infers from the agnostic and the aware teacher, and a panel."""
     figure = Figure(figsize=(12.0, 7.4), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.25, 1.0), squeeze=False)[:, 0]
     row = upper.subplots(1, 3)
     draw_world(row[0], world, avoided="L3")
-    _draw_inferred(upper, world, list(row[1:]), [("L3", given) for given in weights], is_outlined=True)
-    inferred = (
-        f"The reward that it infers from a teacher\nthat {what} its preferences" for what in ("ignores", "knows")
-    )
-    for axes, caption in zip(row, ("Learner L3 collects objects\nand avoids the grey cells", *inferred), strict=True):
-        axes.set_title(caption, fontsize="medium")
+    inferred = {axes: ("L3", given) for axes, given in zip(row[1:], weights, strict=True)}
+    _draw_inferred(upper, world, inferred, is_outlined=True)
+    row[0].set_title("Learner L3 collects objects\nand avoids the grey cells", fontsize="medium")
+    for axes, what in zip(row[1:], ("ignores", "knows"), strict=True):
+        axes.set_title(f"The reward that it infers from a teacher\nthat {what} its preferences", fontsize="medium")
     axes = lower.subplots()
     draw_curves(axes, panel)
     legend(lower, axes, loc="outside right center")
@@ -251,8 +238,8 @@ def domain_picture(
     if world is not None:
         draw_world(titled(f"what {learner} does"), world, avoided=learner, policy=final.response.policy)
     if world is not None and weights is not None:
-        place = titled("the reward that it acts as if it had")
-        _draw_inferred(figure, world, [place], [(learner, weights)], is_outlined=True)
+        inferred = {titled("the reward that it acts as if it had"): (learner, weights)}
+        _draw_inferred(figure, world, inferred, is_outlined=True)
     return figure
 
 
@@ -272,23 +259,6 @@ def plane_picture(domain: tl.Domain, learner: tl.Learner, final: tl.TaughtRound,
     return figure
 
 
-def inferred_reward(world: tl.ObjectWorld, learner: str, weights: ArrayLike) -> Vector:
-    """(S,), the reward <w_lambda, phi(s)> that a learner's weights (d_r + d_c,) give to each state."""
-    domain = world.domain(learner)
-    reward: Vector = np.hstack([domain.reward_features, domain.preference_features]) @ np.asarray(weights, dtype=float)
-    return reward
-
-
-def colour_limit(rewards: Sequence[Vector]) -> float:
-    """The reward that has the deepest colour: at most twice the largest reward.
-
-    Penalties of several preferences add up to several times the rewards. Without this limit the rewards would be pale.
-    """
-    everything = np.concatenate(rewards)
-    largest, limit = float(everything.max()), float(np.abs(everything).max())
-    return min(limit, 2 * largest) if largest > 0 else limit or 1.0
-
-
 def legend(figure: FigureBase, *several: Axes, loc: Any = "outside lower center", **options: Any) -> None:
     """One legend for the labelled artists of the axes, each label once. names, if given: what to write for a label."""
     names = options.pop("names", {})
@@ -298,21 +268,22 @@ def legend(figure: FigureBase, *several: Axes, loc: Any = "outside lower center"
 
 
 def _draw_inferred(
-    figure: FigureBase,
-    world: tl.ObjectWorld,
-    several: list[Axes],
-    inferred: Sequence[tuple[str, ArrayLike]],
-    *,
-    is_outlined: bool = False,
+    figure: FigureBase, world: tl.ObjectWorld, inferred: Mapping[Axes, tuple[str, ArrayLike]], is_outlined: bool = False
 ) -> None:
-    """The rewards that learners infer, in one scale of colours, with a key. inferred: each learner with its weights.
+    """The rewards <w_lambda, phi(s)> that learners infer, in one scale of colours, with a key.
 
-    is_outlined: with the outline of the cells that the learner avoids.
+    inferred: each learner with its weights (d_r + d_c,). is_outlined: with the outline of the cells that it avoids.
     """
-    rewards = [inferred_reward(world, *given) for given in inferred]
-    limit = colour_limit(rewards)
-    for axes, (learner, _), reward in zip(several, inferred, rewards, strict=True):
+    rewards = []
+    for learner, weights in inferred.values():
+        domain = world.domain(learner)
+        features = np.hstack([domain.reward_features, domain.preference_features])
+        rewards.append(features @ np.asarray(weights, dtype=float))
+    largest, limit = float(np.max(rewards)), float(np.abs(rewards).max()) or 1.0
+    # Penalties of several preferences add up to several times the rewards, which would then be pale.
+    limit = min(limit, 2 * largest) if largest > 0 else limit
+    for (axes, (learner, _)), reward in zip(inferred.items(), rewards, strict=True):
         draw_world(axes, world, avoided=learner if is_outlined else None, reward=reward, vmax=limit)
-    bar = figure.colorbar(reward_scale(limit), ax=several, extend="both", shrink=0.9, aspect=30)
+    bar = figure.colorbar(reward_scale(limit), ax=list(inferred), extend="both", shrink=0.9, aspect=30)
     bar.set_label("inferred reward (red and $-$: negative)")
     figure.legend(handles=world_key(), loc="outside lower center", ncols=7, frameon=False)

@@ -77,7 +77,6 @@ class MeanCurve:
 
 
 def means_of_learner(place: tuple[str, str], taught: Taught, of: str, against: str | None) -> Iterator[Mean]:
-    """The means of each teacher of one learner in one group."""
     known = {
         teacher: {spot: float(row[of]) for spot, row in several.items() if not row["failed"] and row[of] is not None}
         for teacher, several in taught.items()

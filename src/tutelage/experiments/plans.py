@@ -24,9 +24,8 @@ from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, Option, look_up
 
-GROUPS = ("domain", "learner", "teacher")
+OF_PLAN = ("domain", "learner", "teacher", "title", "seeds", "time_limit")
 NAMED_BY = {"learner": "model", "teacher": "name"}
-SETTINGS = ("title", "seeds", "time_limit")
 OF_DOMAIN = ("name", "file", "world", "domain", "weights", "group", "replicate")
 # What a learner of a plan has beside its options, with the defaults.
 OF_LEARNER = {"model": "soft", "preferences": ALL, "allowance": 0.0, "n_sampled": 0}
@@ -64,7 +63,7 @@ def read_plan(
     """
     beside = Path(plan).parent if isinstance(plan, str | PathLike) else Path()
     data = _read(plan) if isinstance(plan, str | PathLike) else plan
-    _check_names(data, (*GROUPS, *SETTINGS), "a plan")
+    _check_names(data, OF_PLAN, "a plan")
     for name, given in {"learners": learners, "teachers": teachers, "metrics": metrics}.items():
         if not isinstance(given, Mapping):
             raise InvalidInput(f"{name} must be a mapping from names to classes or functions")

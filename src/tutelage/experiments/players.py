@@ -11,7 +11,7 @@ import pickle
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -54,7 +54,6 @@ class Given:
         return cls(name, digest((version, preset) if version else made), pickled)
 
     def load(self) -> Callable[..., Any]:
-        """The class or function itself, in this process."""
         made: Callable[..., Any] = pickle.loads(self.pickled)
         return made
 
@@ -63,15 +62,13 @@ def _pickled(made: Any) -> bytes:
     """The code itself, with that of the user's own modules, which a worker may not have; or else by its name there."""
     own = [module for name, module in [*sys.modules.items()] if name != "__main__" and is_own(name)]
     pickled = b""
-    try:
+    with ExitStack() as registered:
         for module in own:
             cloudpickle.register_pickle_by_value(module)
+            registered.callback(cloudpickle.unregister_pickle_by_value, module)
         # It fails where a module has a lock among what the code names.
         with suppress(Exception):
             pickled = cloudpickle.dumps(made)
-    finally:
-        for module in own:
-            cloudpickle.unregister_pickle_by_value(module)
     return pickled or cloudpickle.dumps(made)
 
 
@@ -147,7 +144,6 @@ def is_own(name: str) -> bool:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """What a value consists of."""
     if isinstance(value, CodeType):
         return value.co_code, value.co_names, value.co_varnames, value.co_freevars, value.co_consts
     if isinstance(value, FunctionType):

@@ -159,8 +159,7 @@ def compare(rows: Rows, n_worlds: int) -> list[Grid]:
         cells = under(survey(rows, N_WORLDS, (size,), batch), reading)
         worlds = WORLD_SETS["reachable"](size, N_WORLDS * (batch + 1))[N_WORLDS * batch :]
         if cells:
-            seeds = f"{worlds[0].seed} to {worlds[-1].seed}"
-            batches.append((f"{size}x{size}", seeds, *map(str, _tally(cells))))
+            batches.append((f"{size}x{size}", f"{worlds[0].seed} to {worlds[-1].seed}", *map(str, _tally(cells))))
     sizes = ("size", "worlds", "means", "spreads", "both")
     return [every, numbers, Grid("Sec. 6.2: the same reading on other worlds", sizes, tuple(batches))]
 

@@ -24,7 +24,7 @@ from tutelage.arrays import finite_or_none
 from tutelage.experiments.players import called, takes_round
 from tutelage.experiments.settings import PAPER_STOPS, SEEDS, Task
 from tutelage.experiments.store import Row, Store, revision
-from tutelage.experiments.worlds import Ground, WorldName
+from tutelage.experiments.worlds import WorldName
 from tutelage.outcomes import InvalidInput, MissingExtra, TutelageError, Unavailable, is_over, watched
 from tutelage.registry import make_teacher
 from tutelage.teachers.adaptive import distance
@@ -154,38 +154,33 @@ def compute_row(task: Task) -> Row:
 
 
 def _row(task: Task, result: Mapping[str, Any]) -> Row:
-    text = json.dumps(result, sort_keys=True, allow_nan=False)
-    return Row(task.key, task.settings, text, tl.__version__, revision())
+    return Row(task.key, task.settings, json.dumps(result, sort_keys=True, allow_nan=False), tl.__version__, revision())
 
 
 def taught(task: Task) -> dict[str, Any]:
     """The result of teaching. Where the time limit was reached, `ended` says so."""
-    ground = task.world.ground(task.learner)
+    ground, setting = task.world.ground(task.learner), task.teacher
     learner = task.model.make(ground.domain, task.seed)
-    teacher = _teacher(task, ground, learner)
+    first, every = (ground.domain, ground.true_weights), ground.every_preference
+    options: dict[str, Any] = dict(setting.options)
+    if setting.given is None:
+        # In the paper's worlds a teacher ends as in the paper, unless its options say otherwise.
+        if setting.name in PAPER_STOPS and isinstance(task.world, WorldName):
+            options.setdefault("stop_tolerance", PAPER_STOPS[setting.name])
+        teacher = make_teacher(setting.name, *first, learner, every_preference=every, rng=task.seed, **options)
+    else:
+        offered = {"learner": learner, "preference_features": every} | dict.fromkeys(SEEDS, task.seed)
+        told = [offered[setting.told]] if setting.told else []
+        teacher = called(setting.given.load(), *first, *told, options=options, offered=offered)
     if n := task.model.n_sampled:
         learner = tl.SampledLearner(ground.domain, learner, n, n, rng=task.seed)
     with watched(task.time_limit or None):
-        transcript = tl.teach(teacher, learner, max_rounds=task.teacher.max_rounds)
+        transcript = tl.teach(teacher, learner, max_rounds=setting.max_rounds)
         result = summary(transcript)
         if is_over() and "time limit" not in result["ended"]:
             result["ended"] = f"the time limit of {task.time_limit:g} s was reached; {result['ended']}"
-    offered = {"domain": ground.domain, "true_weights": ground.true_weights, "learner": learner, "seed": task.seed}
-    return result | _measured(task, transcript, offered | {"transcript": transcript})
-
-
-def _teacher(task: Task, ground: Ground, learner: tl.Learner) -> tl.Teacher:
-    """The teacher of a task. In the paper's worlds it ends as in the paper, unless its options say otherwise."""
-    setting, first, every = task.teacher, (ground.domain, ground.true_weights), ground.every_preference
-    options: dict[str, Any] = dict(setting.options)
-    if setting.given is not None:
-        offered = {"learner": learner, "preference_features": every} | dict.fromkeys(SEEDS, task.seed)
-        told = [offered[setting.told]] if setting.told else []
-        teacher: tl.Teacher = called(setting.given.load(), *first, *told, options=options, offered=offered)
-        return teacher
-    if setting.name in PAPER_STOPS and isinstance(task.world, WorldName):
-        options.setdefault("stop_tolerance", PAPER_STOPS[setting.name])
-    return make_teacher(setting.name, *first, learner, every_preference=every, rng=task.seed, **options)
+    known = {"domain": ground.domain, "true_weights": ground.true_weights, "learner": learner, "seed": task.seed}
+    return result | _measured(task, transcript, known | {"transcript": transcript})
 
 
 def _measured(task: Task, transcript: tl.Transcript, offered: Mapping[str, Any]) -> dict[str, Any]:

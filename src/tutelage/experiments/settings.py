@@ -51,7 +51,6 @@ class LearnerSetting:
 
     @classmethod
     def of(cls, model: str, **options: Any) -> "LearnerSetting":
-        """A model with these options."""
         return cls(model, tuple(options.items()))
 
     @property
@@ -108,7 +107,6 @@ class Task:
 
     @property
     def key(self) -> "RowKey":
-        """The identity of its row."""
         digest = hashlib.sha256(self.settings.encode()).hexdigest()[:16]
         return RowKey(digest, str(self.world), self.learner, self.teacher.name)
 
@@ -153,7 +151,6 @@ AGNOSTIC = TeacherSetting("agnostic")
 BILEVEL = TeacherSetting("bilevel", (("max_cells", 16),))
 FRANK_WOLFE = TeacherSetting("bilevel_frank_wolfe", (("max_cells", 0),))
 
-
 # The columns of Table 1: the learner model, its teacher, and the printed column to compare with, if there is one.
 TABLE_1_COLUMNS = {
     "agnostic": ("published", AGNOSTIC, "agnostic"),
@@ -169,16 +166,11 @@ def soft_setting(model: str, mismatch_penalty: float, violation_penalty: float) 
     return LearnerSetting.of(model, mismatch_penalty=mismatch_penalty, violation_penalty=violation_penalty, **steps)
 
 
-# The sets of worlds of Table 1, each with its penalties. On the text's worlds, only those of Sec. 6.1.
-KNOWN_WORLDS = (("seeds", PENALTIES), ("text", PENALTIES[:1]))
-
-
 # Sec. 6.2 and App. B.2 -------------------------------------------------------------------------------------------
 
 UNKNOWN_LEARNERS = ("L1", "L2", "L3")
 # When adaptive teachers end in the paper's worlds: eps, as a distance of expectations or a reward.
-PAPER_STOPS = dict.fromkeys(("volume_search", "volume_search_printed"), 0.01)
-PAPER_STOPS |= dict.fromkeys(("line_search", "line_search_printed"), 1e-3)
+PAPER_STOPS = {"volume_search": 0.01, "volume_search_printed": 0.01, "line_search": 1e-3, "line_search_printed": 1e-3}
 
 EXACT = LearnerSetting.of("hard", violation_allowance=2.5)
 FOOTNOTE = LearnerSetting.of("footnote", mismatch_penalty=20.0, violation_allowance=2.5)

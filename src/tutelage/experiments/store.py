@@ -51,7 +51,6 @@ class Row:
 
     @property
     def outcome(self) -> dict[str, Any]:
-        """The result as data."""
         data: dict[str, Any] = json.loads(self.result)
         return data
 

@@ -83,7 +83,17 @@ class Sweep(Readable):
         """Write the rows: .csv, .jsonl, .json, or .parquet, which needs pyarrow."""
         suffix, columns = Path(path).suffix, {name: [row[name] for row in self.rows] for name in self.rows[0]}
         if suffix == ".parquet":
-            write_whole(path, _as_parquet(columns))
+            try:
+                import pyarrow
+                import pyarrow.parquet
+            except ImportError as error:
+                raise MissingExtra("a Parquet file", "parquet") from error
+            # A column of texts and numbers, such as names and seeds of replicates, is one of texts.
+            texts = {name for name, values in columns.items() if any(isinstance(value, str) for value in values)}
+            told = {k: [str(v) if k in texts and v is not None else v for v in each] for k, each in columns.items()}
+            buffer = io.BytesIO()
+            pyarrow.parquet.write_table(pyarrow.table(told), buffer)
+            write_whole(path, buffer.getvalue())
         elif suffix == ".json":
             write_whole(path, json.dumps([dict(row) for row in self.rows], indent=1).encode())
         elif suffix in FORMATS:
@@ -102,7 +112,10 @@ class Sweep(Readable):
 
     def curve_picture(self, of: str = "reward", *, by: str = "round") -> Figure:
         """The curves, one panel for each group of domains and learner."""
-        return means.draw_curves(self.curves(of, by=by), of)
+        curves = self.curves(of, by=by)
+        if not curves:
+            raise InvalidInput("no row has a result, so there are no curves to draw; `failed` says why")
+        return means.draw_curves(curves, of)
 
 
 def sweep(
@@ -140,10 +153,7 @@ def sweep(
 def open_sweep(
     plan: AnyPath | Mapping[str, Any], out: AnyPath, *, retry: bool, **given: Any
 ) -> tuple[list[Task], Store]:
-    """Every task of a plan, and the store in the folder `out`. given: by a script.
-
-    retry: without the rows that failed.
-    """
+    """Every task of a plan, and the store in the folder `out`; retry: without the rows that failed."""
     store = Store(Path(out) / "sweep.sqlite")
     tasks = read_plan(plan, Path(out) / "domains", **given)
     if retry:
@@ -228,17 +238,3 @@ def _label(name: str, options: Iterable[tuple[str, float | str]]) -> str:
     return ", ".join(
         [name, *(f"{key} {value if isinstance(value, str) else format(value, 'g')}" for key, value in options)]
     )
-
-
-def _as_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtra("a Parquet file", "parquet") from error
-    # A column of texts and numbers, such as names and seeds of replicates, is one of texts.
-    texts = {name for name, values in columns.items() if any(isinstance(value, str) for value in values)}
-    columns = {name: [str(v) if name in texts and v is not None else v for v in columns[name]] for name in columns}
-    buffer = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table(columns), buffer)
-    return buffer.getvalue()

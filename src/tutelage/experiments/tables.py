@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from itertools import groupby, product
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from tutelage.experiments.store import Row
 from tutelage.registry import TEACHERS
 
 Rows = Mapping[RowKey, Row]
+PRINTED = json.loads(files("tutelage.experiments").joinpath("printed.json").read_text(encoding="utf-8"))
 SAME_WORLDS, OTHER_WORLDS = 0.011, 0.05
 # The columns of tables that are a teacher under certain conditions.
 VARIANTS = {"_exact_learner": ", exact learner", "_round_3": " (3rd)", "_end": " (end)"}
@@ -60,22 +60,15 @@ class Printed(NamedTuple):
     deviation: float
 
 
-@cache
-def _printed() -> dict[str, Any]:
-    text = files("tutelage.experiments").joinpath("printed.json").read_text(encoding="utf-8")
-    tables: dict[str, Any] = json.loads(text)
-    return tables
-
-
 def printed_known(mismatch_penalty: float, violation_penalty: float, teacher: str, learner: str) -> Printed:
     """An entry of Table 1 or Table 2 (App. B.1); teacher: "agnostic" or "bilevel"."""
-    blocks = {(block["C_r"], block["C_c"]): block for block in _printed()["known"]}
+    blocks = {(block["C_r"], block["C_c"]): block for block in PRINTED["known"]}
     return Printed(*blocks[mismatch_penalty, violation_penalty][teacher][learner])
 
 
 def printed_unknown(learner: str, teacher: str, size: int) -> Printed:
     """An entry of the table inside Figure 3, 4 or 5; teacher: such as "aware_cmdp" or "line_search_end"."""
-    return Printed(*_printed()["unknown"][learner][teacher][str(size)])
+    return Printed(*PRINTED["unknown"][learner][teacher][str(size)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +90,17 @@ class Cell:
 
     @property
     def estimate(self) -> Estimate:
-        """The mean over the worlds."""
         return Estimate.of(self.rewards)
-
-    @property
-    def difference(self) -> float:
-        """Our mean minus the paper's."""
-        return self.estimate.mean - self.printed.mean if self.printed else math.nan
 
     @property
     def verdict(self) -> str:
         """Whether our mean agrees with the paper's, is better or differs; empty where the paper has none."""
         if self.printed is None:
             return ""
-        if abs(self.difference) <= self.tolerance:
+        difference = self.estimate.mean - self.printed.mean
+        if abs(difference) <= self.tolerance:
             return "agrees"
-        return "better" if self.difference > 0 else "differs"
+        return "better" if difference > 0 else "differs"
 
     @property
     def spread(self) -> str:
@@ -152,7 +140,7 @@ class Cell:
         # As Table 1 prints it after the plus-minus sign.
         as_printed = float(np.std(self.rewards)) / len(self.rewards) if self.rewards else math.nan
         numbers = {"mean": self.estimate.mean, "standard_error": self.estimate.error, "as_printed": as_printed}
-        numbers |= {"printed": printed, "printed_deviation": deviation, "difference": self.difference}
+        numbers |= {"printed": printed, "printed_deviation": deviation, "difference": self.estimate.mean - printed}
         known = {name: None if math.isnan(number) else number for name, number in numbers.items()}
         counts = {"n_worlds": len(self.rewards), "n_refused": self.n_refused}
         verdict = {"verdict": self.verdict} if self.verdict else {}
@@ -167,7 +155,6 @@ class Grid(NamedTuple):
     body: tuple[tuple[str, ...], ...]
 
     def markdown(self) -> str:
-        """As a Markdown table."""
         rule = ("---", *["---:"] * (len(self.header) - 1))
         lines = [" | ".join(row) for row in (self.header, rule, *self.body)]
         return "\n".join([f"**{self.caption}**", "", *(f"| {line} |" for line in lines), ""])
@@ -216,16 +203,17 @@ class Entry:
         if printed is not None and self.where["worlds"] != "seeds":
             # Its true standard error is std / sqrt(10).
             tolerance = two_errors(rewards, Printed(printed.mean, printed.deviation * math.sqrt(N_WORLDS)))
-        n_refused = len(outcomes) - len(taught)
-        return Cell(self.where, self.learner, self.teacher, rewards, n_refused, printed, tolerance)
+        return Cell(self.where, self.learner, self.teacher, rewards, len(outcomes) - len(taught), printed, tolerance)
 
 
 def table_1(n_worlds: int = N_WORLDS) -> Iterator[Entry]:
-    """Table 1 and Table 2 (App. B.1): every pair of penalties, every column, five learners."""
-    for world_set, penalties in settings.KNOWN_WORLDS:
+    """Table 1 and Table 2 (App. B.1): every pair of penalties, every column, five learners.
+
+    On the text's worlds, only the penalties of Sec. 6.1.
+    """
+    for world_set, penalties in (("seeds", settings.PENALTIES), ("text", settings.PENALTIES[:1])):
         columns = settings.TABLE_1_COLUMNS.items()
-        for (c_r, c_c), (name, column), learner in product(penalties, columns, settings.LEARNERS):
-            model, teacher, known = column
+        for (c_r, c_c), (name, (model, teacher, known)), learner in product(penalties, columns, settings.LEARNERS):
             soft = settings.soft_setting(model, c_r, c_c)
             tasks = tasks_in(world_set, settings.SIZES[0], n_worlds, learner, soft, teacher)
             where = {"worlds": world_set, "C_r": int(c_r), "C_c": int(c_c)}
@@ -233,10 +221,7 @@ def table_1(n_worlds: int = N_WORLDS) -> Iterator[Entry]:
 
 
 def beyond(n_worlds: int = N_WORLDS) -> Iterator[Entry]:
-    """Soft learners with unknown parameters, taught by AdAware-BiL, AdAware-Vol, the agnostic teacher and Aware-BiL.
-
-    The last knows everything. The paper has no such numbers.
-    """
+    """Soft learners with unknown parameters; of their teachers Aware-BiL knows everything. Not in the paper."""
     c_r, c_c = settings.PENALTIES[0]
     where = {"worlds": "seeds", "C_r": int(c_r), "C_c": int(c_c)}
     for teacher, learner in product(settings.UNTOLD_TEACHERS, settings.UNTOLD_LEARNERS):

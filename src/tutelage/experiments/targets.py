@@ -49,7 +49,6 @@ class Target:
 
 
 def table_target(title: str, entries: Callable[[int], Iterator[Entry]]) -> Target:
-    """A table of these entries."""
     return Target(
         title,
         lambda n_worlds: chain.from_iterable(entry.tasks for entry in entries(n_worlds)),
@@ -64,7 +63,6 @@ def figure_2(world: WorldName) -> dict[tuple[str, str], Task]:
 
 
 def draw_figure_2(rows: Rows, _: int) -> Figure:
-    """Worlds and inferred rewards, L1 .. L5."""
     weights: dict[str, dict[str, list[float]]] = {}
     for (teacher, learner), task in figure_2(SHOWN).items():
         outcome = rows[task.key].outcome
@@ -162,7 +160,10 @@ def produce(
 
     Returns the cells with their origin as data, the tables, and the files.
     """
-    origin = _origin(names, rows, n_worlds)
+    used = [rows[task.key] for task in tasks_of(names, n_worlds, is_slow=True) if task.key in rows]
+    # The version is that of the package which computed the rows, since it is in their keys.
+    version, revisions = tutelage.__version__, ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
+    origin = f"{len(used)} rows of {n_worlds} worlds, computed by Tutelage {version}, revision {revisions}."
     parts = [f"<h1>Reproduction report</h1><p>{html.escape(origin)}</p><p>{html.escape(LEGEND)}</p>"]
     every, grids, texts, pictures = list[dict[str, Any]](), list[Grid](), dict[str, str](), list[Path]()
     for name, target in ((name, TARGETS[name]) for name in names):
@@ -186,13 +187,6 @@ def produce(
     for name, text in texts.items():
         write_whole(folder / name, text.encode())
     return {"cells": every, "origin": origin}, grids, [*(folder / name for name in texts), *pictures]
-
-
-def _origin(names: Sequence[str], rows: Rows, n_worlds: int) -> str:
-    """The version of the package that computed the rows, which is in their keys, and its revisions."""
-    used = [rows[task.key] for task in tasks_of(names, n_worlds, is_slow=True) if task.key in rows]
-    revisions = ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
-    return f"{len(used)} rows of {n_worlds} worlds, computed by Tutelage {tutelage.__version__}, revision {revisions}."
 
 
 # Title, header, body and caption of a printed table; or a sentence.

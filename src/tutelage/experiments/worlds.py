@@ -48,7 +48,6 @@ class WorldName:
         return cls(parts[1], int(parts[2]), int(parts[3]))
 
     def make(self) -> ObjectWorld:
-        """The world itself."""
         return object_world(self.size, self.seed, self.generator)  # type: ignore[arg-type]
 
     def ground(self, preferences: str) -> "Ground":
@@ -110,7 +109,6 @@ def restricted(domain: Domain, names: Sequence[str]) -> Domain:
 
 
 def named_parts(text: str) -> tuple[str, ...]:
-    """The names in a text with commas between them."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 

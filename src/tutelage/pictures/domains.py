@@ -35,9 +35,6 @@ from tutelage.pictures.world import draw_world
 from tutelage.roles import Lesson, Response
 from tutelage.transcripts import Transcript
 
-SVG_METADATA = {"Date": None, "Creator": "Tutelage"}
-PNG_METADATA = {"Software": None}
-
 SHOWN, DONE = COLOURS[:2]
 # Hatching and dashes repeat the difference in grey.
 BARS: dict[str, Any] = {"shown": {"color": SHOWN}, "done": {"color": DONE, "hatch": "///", "edgecolor": "white"}}
@@ -137,17 +134,12 @@ def draw_policy(axes: Axes, domain: Domain | ObjectWorld, policy: ArrayLike, *, 
 
 
 def routes_picture(domain: Domain, shown: Shown) -> Figure:
+    """The first four routes on the map of a domain, on its grid, or else as strips of the names of states."""
     figure = Figure(figsize=(7.0, 6.0), layout="constrained")
-    draw_routes(figure.subplots(), domain, shown)
-    return figure
-
-
-def draw_routes(axes: Axes, domain: Domain, shown: Shown, most: int = 4) -> None:
-    """Draw the first routes on the map of a domain, on its grid, or else as strips of the names of states."""
-    at, items = places(domain), list(shown)[:most]
+    axes, at, items = figure.subplots(), places(domain), list(shown)[:4]
     if not np.isfinite(at).any():
-        _draw_strips(axes, [(_heading(item), [as_text(state) for state, _ in item.steps]) for item in items])
-        return
+        _draw_strips(axes, items)
+        return figure
     _draw_ways(axes, domain, at)
     for number, item in enumerate(items):
         way = at[shown.demonstrations[number].states]
@@ -159,6 +151,7 @@ def draw_routes(axes: Axes, domain: Domain, shown: Shown, most: int = 4) -> None
     axes.set_aspect("equal")
     axes.set_axis_off()
     axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False)
+    return figure
 
 
 def _heading(item: ShownDemonstration) -> str:
@@ -176,17 +169,18 @@ def _draw_ways(axes: Axes, domain: Domain, at: Matrix) -> tuple[Matrix, Indices]
     return at[pairs], entries
 
 
-def _draw_strips(axes: Axes, strips: Sequence[tuple[str, list[str]]], most: int = 12) -> None:
+def _draw_strips(axes: Axes, items: Sequence[ShownDemonstration], most: int = 12) -> None:
     """One row for each route, with its states from left to right; the middle of a long one is left out."""
     beside: dict[str, Any] = {"textcoords": "offset points"}
-    for row, (label, names) in enumerate(strips):
+    for row, item in enumerate(items):
+        names = [as_text(state) for state, _ in item.steps]
         if len(names) > most:
             names = [*names[: most // 2], f"... {len(names) - most} more ...", *names[-(most // 2) :]]
         axes.plot(range(len(names)), [-row] * len(names), color=COLOURS[row], marker="o", linewidth=2)
         for place, name in enumerate(names):
             axes.annotate(name, (place, -row), xytext=(2, 5), rotation=35, fontsize="x-small", **beside)
-        axes.annotate(label, (0, -row), xytext=(0, -16), fontsize="small", **beside)
-    axes.set_ylim(-len(strips) + 0.3, 1.2)
+        axes.annotate(_heading(item), (0, -row), xytext=(0, -16), fontsize="small", **beside)
+    axes.set_ylim(-len(items) + 0.3, 1.2)
     axes.set_xlim(-0.3, most + 1.5)
     axes.set_axis_off()
 
@@ -196,7 +190,7 @@ def save_picture(figure: Figure, stem: AnyPath) -> list[Path]:
     place = Path(stem)
     if not place.name:
         raise InvalidInput(f"a picture needs a file name, such as {place / 'picture'}, got {str(stem)!r}")
-    contents = _rendered(figure, "png", dpi=150, metadata=PNG_METADATA), as_svg(figure).encode()
+    contents = _rendered(figure, "png", dpi=150, metadata={"Software": None}), as_svg(figure).encode()
     # A dot in the stem does not start a suffix.
     paths = [place.with_name(f"{place.name}.{suffix}") for suffix in ("png", "svg")]
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -209,7 +203,7 @@ def as_svg(figure: Figure) -> str:
     """The picture as an SVG text; letters are paths, so that it needs no font."""
     # Without a salt the identifiers in an SVG are random.
     with rc_context({"svg.hashsalt": "tutelage", "svg.fonttype": "path"}):
-        return _rendered(figure, "svg", metadata=SVG_METADATA).decode()
+        return _rendered(figure, "svg", metadata={"Date": None, "Creator": "Tutelage"}).decode()
 
 
 def _rendered(figure: Figure, kind: str, **options: Any) -> bytes:

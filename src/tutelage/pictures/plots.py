@@ -111,7 +111,6 @@ def draw_reachable(
     """Draw Omega_r, the subset that the learner accepts, and single policies.
 
     reachable, feasible: (n, 2), corners of convex polygons, in any order; the second is striped, and None if unknown.
-    labels: of the axes.
     points: the expectation of each policy, by its label. arrows: pairs of labels, each joined by an arrow.
     """
     places = {label: floats(point, label, ndim=1) for label, point in points.items()}
@@ -166,8 +165,7 @@ def polygon(corners: ArrayLike) -> Matrix:
 
 def _set_plane(axes: Axes, reachable: Matrix, points: Matrix, labels: tuple[str, str] = COUNTS) -> None:
     """Draw what is reachable, with a margin around the points, in equal units, so that distances are true."""
-    style: dict[str, Any] = {"facecolor": "#e4e4e4", "edgecolor": "black", "linewidth": 1.2}
-    axes.fill(*reachable.T, zorder=1, label="reachable", **style)
+    axes.fill(*reachable.T, zorder=1, label="reachable", facecolor="#e4e4e4", edgecolor="black", linewidth=1.2)
     low, high = points.min(axis=0), points.max(axis=0)
     margin = 0.1 * (float((high - low).max()) or 1.0)
     axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin), aspect="equal")

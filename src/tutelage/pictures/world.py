@@ -83,7 +83,7 @@ def draw_world(
         if is_filled:
             cells = _placed(SQUARE, np.flatnonzero(mask), size)
             _add_polygons(axes, cells, facecolors=AVOIDED_GREY, linewidths=0, zorder=1, label="avoided")
-        _add_segments(axes, _outline(mask), colors="0.3", linewidths=width, zorder=2)
+        axes.add_collection(LineCollection(list(_outline(mask)), colors="0.3", linewidths=width, zorder=2))
     _draw_distractors(axes, world, is_filled=is_filled)
     fill, edge = ("black", "white") if policy is None else ("0.65", "black")
     style: dict[str, Any] = {"facecolors": fill, "edgecolors": edge, "linewidths": 0.7 * width, "zorder": 4}
@@ -141,12 +141,11 @@ def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | N
     axes.pcolormesh(edges, edges, values, vmin=-scale, vmax=scale, cmap="RdBu", zorder=1, label="reward")
     held = range(world.terminal) if has_arrows else [cell for kind in world.objects.values() for cell in kind]
     cells = np.flatnonzero(values < -FAINTEST * limit)
-    bars = _centres(cells, world.size)
-    bars[:, 1] += np.where(np.isin(cells, held), 0.37, 0.0)
-    lines = bars[:, None] + np.array([[-0.2, 0.0], [0.2, 0.0]])
+    bars = _placed(np.array([[-0.2, 0.0], [0.2, 0.0]]), cells, world.size)
+    bars[..., 1] += np.where(np.isin(cells, held), 0.37, 0.0)[:, None]
     colours = np.where(values.ravel()[cells] < -0.6 * limit, "white", "0.25").tolist()
     width = 1.2 * _line_width(world.size)
-    _add_segments(axes, lines, colors=colours, linewidths=width, zorder=2, label="minus")
+    axes.add_collection(LineCollection(list(bars), colors=colours, linewidths=width, zorder=2, label="minus"))
 
 
 def _draw_distractors(axes: Axes, world: ObjectWorld, *, is_filled: bool) -> None:
@@ -166,7 +165,7 @@ def _draw_arrows(axes: Axes, policy: Matrix) -> None:
     """Draw a policy (n, n, 5): an arrow for each move, a disc for staying, as large and opaque as it is probable."""
     size, chosen = len(policy), policy.reshape(-1, len(STEPS))
     cells, actions = np.nonzero(chosen >= FAINTEST)
-    probability, places = chosen[cells, actions][:, None], _centres(cells, size)[:, None]
+    probability, places = chosen[cells, actions][:, None], _placed(np.zeros((1, 2)), cells, size)
     steps = STEPS[actions][:, None]
     # Length grows with probability, and width with its root, so that all are visible.
     along, across = (0.11 + probability * ARROW[:, 0])[..., None], (np.sqrt(probability) * ARROW[:, 1])[..., None]
@@ -179,15 +178,10 @@ def _draw_arrows(axes: Axes, policy: Matrix) -> None:
     _add_polygons(axes, discs[~is_move], facecolors=colours[~is_move], label="stays", **style)
 
 
-def _centres(cells: Sequence[int] | Indices, size: int) -> Matrix:
-    """(n, 2), the column and the row of each cell."""
-    rows, columns = np.divmod(np.asarray(cells, dtype=np.int64), size)
-    return np.column_stack([columns, rows]).astype(np.float64)
-
-
 def _placed(shape: Matrix, cells: Sequence[int] | Indices, size: int) -> Matrix:
-    """(n, k, 2), a shape (k, 2) at each of the cells."""
-    return _centres(cells, size)[:, None, :] + shape
+    """(n, k, 2), a shape (k, 2) at each of the cells: at its column and its row."""
+    rows, columns = np.divmod(np.asarray(cells, dtype=np.int64), size)
+    return np.column_stack([columns, rows])[:, None, :] + shape
 
 
 def _line_width(size: int) -> float:
@@ -198,11 +192,6 @@ def _line_width(size: int) -> float:
 def _add_polygons(axes: Axes, corners: Matrix, **style: Any) -> None:
     """Fill n polygons (n, k, 2)."""
     axes.add_collection(PolyCollection(list(corners), **style))
-
-
-def _add_segments(axes: Axes, ends: Matrix, **style: Any) -> None:
-    """Draw n lines (n, 2, 2)."""
-    axes.add_collection(LineCollection(list(ends), **style))
 
 
 def _outline(mask: Flags) -> Matrix:
