@@ -107,10 +107,8 @@ def _walk(
     weight, live, steps = np.full(n, expected), np.arange(n), []
     for n_taken in range(min(n_steps, max_steps or n_steps)):
         if max_steps is None and n_taken == longest:
-            raise InvalidInput(
-                f"{len(live)} of {n} trajectories are longer than {longest} visits, and may have {n_steps}; "
-                "give max_steps, or raise truncation_bias"
-            )
+            told = f"{len(live)} of {n} trajectories are longer than {longest} visits, and may have {n_steps}"
+            raise InvalidInput(f"{told}; give max_steps, or raise truncation_bias")
         choice = choose(state, rng)
         steps.append((live, state, choice))
         weight = weight * discount[choice]
