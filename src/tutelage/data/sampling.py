@@ -44,10 +44,7 @@ def horizon(discount: float, truncation_bias: float) -> int:
 
 
 def ends(domain: Domain | MDP) -> Flags:
-    """(S,), the absorbing states whose choices are alike in every feature and in the discount: the rest is known.
-
-    Without the features of a domain, those with one choice.
-    """
+    """(S,), the absorbing states whose choices are alike in every feature and in the discount: the rest is known."""
     if isinstance(domain, MDP):
         is_last = absorbing_states(domain) & (domain.choices_per_state == 1)
         is_last[domain.ends] = True

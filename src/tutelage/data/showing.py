@@ -1,8 +1,7 @@
 """What to show to people: a few demonstrations by name, turn by turn, with their shares, features and rewards.
 
-A policy that mixes a few routes is shown as these routes, each with its probability. Where it has more trajectories
-than asked for, some are selected whose mean feature counts are close to those of the lesson (`sampling`). Steps along
-one street are one turn; a choice of a road map is named by its street, or by street and next junction.
+A policy that mixes a few routes is shown as these routes, each with its probability. Steps along one street are one
+turn; a choice of a road map is named by its street, or by street and next junction.
 """
 
 import json

@@ -248,7 +248,6 @@ class _Copies:
         return () if key == LAST_STATE else tuple(self.actions)
 
     def outcomes(self, key: Any, action: Hashable) -> list[tuple[float, Any]]:
-        """The next state of an action."""
         self.known[key, action], after = self._step(self.before, action)
         self.held.setdefault(self.known[key, action]["next"], after)
         return [(1.0, self.known[key, action]["next"])]

@@ -1,8 +1,7 @@
 """Road maps: a networkx graph as a domain. Nodes are states, the edges out of a node are its choices.
 
 Directed and undirected graphs are accepted, with or without parallel edges. An undirected edge is a choice of both its
-nodes. Attributes of the edges are features on choices: numbers, or lengths by class. This module uses the methods of
-the graph only and does not import networkx.
+nodes. This module uses the methods of the graph only and does not import networkx.
 """
 
 import math
@@ -262,11 +261,7 @@ class _Streets(NamedTuple):
                 yield name, column
 
     def names(self, attribute: str | None) -> list[Hashable]:
-        """The names of the choices: an attribute, and the next node where there is none or several are alike.
-
-        The next node stands with the key of the edge, or with the first node on the way, where another choice leads
-        to it.
-        """
+        """The names of the choices, as `from_graph` says; parallel ways along edges have the first node on the way."""
         begins = [self.edges[way[0]] for way in self.ways]
         ends = [(self.edges[way[0]].node, self.edges[way[-1]].next_node) for way in self.ways]
         texts = [(edge.node, " / ".join(map(str, edge.classes(attribute)))) for edge in begins]
