@@ -61,12 +61,12 @@ def recorded_features(domain: Domain, log: Demonstrations) -> dict[str, dict[str
 
 def recorded_lines(features: Mapping[str, Mapping[str, float | None]]) -> list[str]:
     """The same as lines of text."""
-    return [
-        f"  recorded {name}: {seen['mean']:.4g}"
-        + (f" +- {seen['error']:.2g}" if seen["error"] is not None else " (one journey)")
-        + f" for each journey, from {seen['least']:.4g} to {seen['most']:.4g}"
-        for name, seen in features.items()
-    ]
+    lines = []
+    for name, seen in features.items():
+        error = f"+- {seen['error']:.2g}" if seen["error"] is not None else "(one journey)"
+        span = f"from {seen['least']:.4g} to {seen['most']:.4g}"
+        lines.append(f"  recorded {name}: {seen['mean']:.4g} {error} for each journey, {span}")
+    return lines
 
 
 def least_allowances(domain: Domain) -> dict[str, float]:

@@ -44,10 +44,7 @@ def horizon(discount: float, truncation_bias: float) -> int:
 
 
 def ends(domain: Domain | MDP) -> Flags:
-    """(S,), the absorbing states whose choices are alike in every feature and in the discount: the rest is known.
-
-    Without the features of a domain, those with one choice.
-    """
+    """(S,), the absorbing states whose choices are alike in every feature and in the discount: the rest is known."""
     if isinstance(domain, MDP):
         is_last = absorbing_states(domain) & (domain.choices_per_state == 1)
         is_last[domain.ends] = True
@@ -107,10 +104,8 @@ def _walk(
     weight, live, steps = np.full(n, expected), np.arange(n), []
     for n_taken in range(min(n_steps, max_steps or n_steps)):
         if max_steps is None and n_taken == longest:
-            raise InvalidInput(
-                f"{len(live)} of {n} trajectories are longer than {longest} visits, and may have {n_steps}; "
-                "give max_steps, or raise truncation_bias"
-            )
+            told = f"{len(live)} of {n} trajectories are longer than {longest} visits, and may have {n_steps}"
+            raise InvalidInput(f"{told}; give max_steps, or raise truncation_bias")
         choice = choose(state, rng)
         steps.append((live, state, choice))
         weight = weight * discount[choice]

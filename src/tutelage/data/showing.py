@@ -1,8 +1,7 @@
 """What to show to people: a few demonstrations by name, turn by turn, with their shares, features and rewards.
 
-A policy that mixes a few routes is shown as these routes, each with its probability. Where it has more trajectories
-than asked for, some are selected whose mean feature counts are close to those of the lesson (`sampling`). Steps along
-one street are one turn; a choice of a road map is named by its street, or by street and next junction.
+A policy that mixes a few routes is shown as these routes, each with its probability. Steps along one street are one
+turn; a choice of a road map is named by its street, or by street and next junction.
 """
 
 import json
@@ -117,14 +116,10 @@ class Shown(Readable, Sequence[ShownDemonstration]):
 
     def to_geojson(self) -> str:
         """The routes as lines of GeoJSON, with their shares and features; for domains whose states have positions."""
-        features = [
-            {
-                "type": "Feature",
-                "geometry": {"type": "LineString", "coordinates": places.tolist()},
-                "properties": {"share": item.share, **item.features},
-            }
-            for item, places in zip(self.items, self._lines(), strict=True)
-        ]
+        features = []
+        for item, places in zip(self.items, self._lines(), strict=True):
+            line, told = {"type": "LineString", "coordinates": places.tolist()}, {"share": item.share, **item.features}
+            features.append({"type": "Feature", "geometry": line, "properties": told})
         return json.dumps({"type": "FeatureCollection", "features": features}, ensure_ascii=False)
 
     def to_gpx(self) -> str:
@@ -234,10 +229,8 @@ def _warnings(
             break
     for name in dict.fromkeys(name for item in items for name in item.exceeds):
         share = sum(item.share for item in items if name in item.exceeds)
-        said.append(
-            f"{name} is kept on average only: {share:.0%} of what is shown exceeds its limit; with_budget, or "
-            f"--allowance {name.replace(' ', '_')}=LIMIT/journey, keeps it on every journey"
-        )
+        budget = f"with_budget, or --allowance {name.replace(' ', '_')}=LIMIT/journey, keeps it on every journey"
+        said.append(f"{name} is kept on average only: {share:.0%} of what is shown exceeds its limit; {budget}")
     return tuple(said)
 
 
@@ -246,9 +239,7 @@ def turn_lines(
 ) -> list[str]:
     """A line for each turn: where it starts, the street or action, how often and how far, and where it ends."""
     streets = [_street(action, after) for (_, action), (after, _) in pairwise(steps)]
-    turns = [list(group) for _, group in groupby(range(len(streets)), key=streets.__getitem__)]
-    if full:
-        turns = [[number] for number in range(len(streets))]
+    turns = [list(group) for _, group in groupby(range(len(streets)), key=None if full else streets.__getitem__)]
     lines = [_turn(steps, streets[members[0]], members, lengths, measure) for members in turns]
     if not lines:
         state, action = steps[0]

@@ -275,23 +275,17 @@ def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
     ]
     moves.sort_indices()
     entry = moves.data - 1
-    product = MDP(
-        sparse.csr_array((mdp.transition.data[entry], moves.indices, moves.indptr), moves.shape),
-        first_choice,
-        pairs.initial,
-        mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice],
-        Labels.of(
-            first_choice, names, [choices[i] for i in choice.tolist()], np.flatnonzero(np.isin(states, known.finals))
-        ),
-        duration=None if mdp.duration is None else mdp.duration[choice],
-        goals=np.flatnonzero(np.isin(states, mdp.goals)),
-    )
+    rows = sparse.csr_array((mdp.transition.data[entry], moves.indices, moves.indptr), moves.shape)
+    discount = mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice]
+    duration = None if mdp.duration is None else mdp.duration[choice]
+    finals, goals = (np.flatnonzero(np.isin(states, given)) for given in (known.finals, mdp.goals))
+    labels = Labels.of(first_choice, names, [choices[i] for i in choice.tolist()], finals)
+    product = MDP(rows, first_choice, pairs.initial, discount, labels, duration=duration, goals=goals)
+    rows = product.transition
     parts: dict[str, Any] = {"positions": None if domain.positions is None else domain.positions[states]}
     for kind in ("reward", "preference"):
         features, columns, arrivals = (getattr(domain, f"{kind}_{part}") for part in ("features", "names", "arrivals"))
         parts[f"{kind}_features"] = features[states if len(features) == mdp.n_states else choice]
         parts[f"{kind}_names"] = columns
-        parts[f"{kind}_arrivals"] = {
-            name: at_entries(product.transition, values.data[entry]) for name, values in arrivals.items()
-        }
+        parts[f"{kind}_arrivals"] = {name: at_entries(rows, part.data[entry]) for name, part in arrivals.items()}
     return Domain(product, **parts)

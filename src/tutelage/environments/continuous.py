@@ -213,16 +213,11 @@ def _model(
     reached = _reached(world, np.pad(moves, ((0, len(lasts)), (0, 0))), np.append(of_move, lasts), of_state)
     shares = np.array([share for _, share in world.noise])
     mean = sparse.kron(sparse.eye_array(len(is_end) // len(shares)), shares[None, :], format="csr")
-    starts = np.atleast_2d(start)
-    mdp = MDP.from_choices(
-        mean @ reached,
-        np.arange(0, mean.shape[0] + 1, len(world.actions)),
-        _reached(world, starts, np.full(len(starts), -1), of_state).mean(axis=0),
-        discount,
-        goals=[len(points) + found[name] for name in (found if goals is None else goals)],
-        state_names=[*_point_names(world, names), *found],
-        choice_names=list(world.actions),
-    )
+    starts, first_choice = np.atleast_2d(start), np.arange(0, mean.shape[0] + 1, len(world.actions))
+    initial = _reached(world, starts, np.full(len(starts), -1), of_state).mean(axis=0)
+    named: dict[str, Any] = {"state_names": [*_point_names(world, names), *found], "choice_names": list(world.actions)}
+    arrived = [len(points) + found[name] for name in (found if goals is None else goals)]
+    mdp = MDP.from_choices(mean @ reached, first_choice, initial, discount, goals=arrived, **named)
     places = np.vstack([points, np.full((len(found), 2), np.nan)]) if len(world.axes) == 2 else None
     parts: dict[str, Any] = {}
     for (kind, (_, told)), given in zip(features.items(), values, strict=True):

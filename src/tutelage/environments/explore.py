@@ -178,17 +178,12 @@ def _domain(
     """The domain, named by the states and the actions. functions: of the features of each kind, with names."""
     if not any(found.steps):
         raise InvalidModel("no state has an action, so there are no features; give the start an action")
-    mdp = MDP.from_choices(
-        found.rows,
-        found.first_choice,
-        # The first states were found first.
-        np.append(list(start.values()), np.zeros(len(found.states) - len(start))),
-        discount,
-        # A stay takes one unit of time.
-        duration=None if duration is None else [1.0 if step is None else duration(*step) for step in found.steps],
-        state_names=found.states,
-        choice_names=found.names,
-    )
+    # The first states were found first.
+    initial = np.append(list(start.values()), np.zeros(len(found.states) - len(start)))
+    # A stay takes one unit of time.
+    times = None if duration is None else [1.0 if step is None else duration(*step) for step in found.steps]
+    named: dict[str, Any] = {"state_names": found.states, "choice_names": found.names}
+    mdp = MDP.from_choices(found.rows, found.first_choice, initial, discount, duration=times, **named)
     parts: dict[str, Any] = {}
     for kind, (function, names) in functions.items():
         if function is not None:
@@ -253,7 +248,6 @@ class _Copies:
         return () if key == LAST_STATE else tuple(self.actions)
 
     def outcomes(self, key: Any, action: Hashable) -> list[tuple[float, Any]]:
-        """The next state of an action."""
         self.known[key, action], after = self._step(self.before, action)
         self.held.setdefault(self.known[key, action]["next"], after)
         return [(1.0, self.known[key, action]["next"])]

@@ -1,8 +1,7 @@
 """Road maps: a networkx graph as a domain. Nodes are states, the edges out of a node are its choices.
 
 Directed and undirected graphs are accepted, with or without parallel edges. An undirected edge is a choice of both its
-nodes. Attributes of the edges are features on choices: numbers, or lengths by class. This module uses the methods of
-the graph only and does not import networkx.
+nodes. This module uses the methods of the graph only and does not import networkx.
 """
 
 import math
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple, Required, TypedDict, Unpack, overload
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Matrix, Vector, refuse
 from tutelage.environments.roads import merged_ways
 from tutelage.model.inputs import checked_discount
 from tutelage.model.mdp import MDP, Domain
@@ -178,9 +177,8 @@ def _times(edges: Sequence[_Choice], discount: float, duration: str | None) -> V
         told = f"node {dead[0]!r} has no edge and is no goal: with discount 1 a journey would end there for nothing"
         raise InvalidModel(f"{told}; make it a goal, leave it out, or give a discount below 1")
     times = [1.0 if duration is None or edge.attributes is None else edge.number(duration) for edge in edges]
-    for time, edge in zip(times, edges, strict=True):
-        if not time > 0:
-            raise InvalidModel(f"{duration!r} of {edge.edge} is {time}; a duration must be positive")
+    needed = "a duration must be positive"
+    refuse(np.array(times) <= 0, lambda i: f"{duration!r} of {edges[i].edge} is {times[i]}; {needed}")
     return np.array(times)
 
 
@@ -256,19 +254,14 @@ class _Streets(NamedTuple):
                 absent = f"{attribute!r} {kind!r}; {near}" if known else f"the attribute {attribute!r}; leave it out"
                 raise InvalidModel(f"no edge has {absent}")
             for name, group in groups.items():
-                is_held = (not set(group).isdisjoint(held) for held in classes)
-                pairs = zip(self.edges, is_held, strict=True)
-                yield name, [self._measured(edge) if held else 0.0 for edge, held in pairs]
-
-    def _measured(self, edge: _Choice) -> float:
-        return 1.0 if self.measure is None else edge.number(self.measure)
+                column = [0.0] * len(self.edges)
+                for place, edge in enumerate(self.edges):
+                    if not set(group).isdisjoint(classes[place]):
+                        column[place] = 1.0 if self.measure is None else edge.number(self.measure)
+                yield name, column
 
     def names(self, attribute: str | None) -> list[Hashable]:
-        """The names of the choices: an attribute, and the next node where there is none or several are alike.
-
-        The next node stands with the key of the edge, or with the first node on the way, where another choice leads
-        to it.
-        """
+        """The names of the choices, as `from_graph` says; parallel ways along edges have the first node on the way."""
         begins = [self.edges[way[0]] for way in self.ways]
         ends = [(self.edges[way[0]].node, self.edges[way[-1]].next_node) for way in self.ways]
         texts = [(edge.node, " / ".join(map(str, edge.classes(attribute)))) for edge in begins]

@@ -114,10 +114,7 @@ def environment_domain(env: Any, discount: float, *, with_cells: bool) -> Domain
 def _names(
     env: Any, table: Table, states: Sequence[Hashable] | None, actions: Sequence[Hashable] | None
 ) -> tuple[Sequence[Hashable] | None, Sequence[Hashable] | None]:
-    """The names of all states and choices, with those of the last state; those known by the class, if not given.
-
-    The last state offers the choices of a state with the most.
-    """
+    """The names of all states and choices, with those of the last state; those known by the class, if not given."""
     inner, counts = getattr(env, "unwrapped", env), [len(listed) for listed in table]
     kind, made_of = type(inner).__name__, getattr(inner, "domain", None)
     numbers = [number for listed in table for number, _ in listed]

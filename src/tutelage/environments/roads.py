@@ -1,7 +1,5 @@
 """Road maps from files, road maps without bends, and where the states of a domain lie.
 
-A graph is read from GraphML, GML, or CSV with one edge per line, which needs networkx.
-
 A soft learner wanders along short edges for their entropy: at a bend of a street it may turn back, and each bend is
 one more place to do so. Where a traveller from any neighbour has only one way on, but for turning back, there is
 nothing to decide, so edges e_1, e_2, ... one after the other may be one choice, with
