@@ -104,6 +104,7 @@ def test_a_cut_within_a_line_is_noticed_and_the_line_named(tmp_path):
         (b'{"states": [0.5]}\n', r"episode 0, step 0\): there is no state 0.5"),
         (b'{"states": ["a"]}\n', r"episode 0, step 0\): there is no state 'a'; states are 0 .. 2"),
         (b'{"states": [[0], [1, 2]]}\n', r"episode 0, step 0\): there is no state \(0,\)"),
+        (b'{"states": 5, "actions": [1]}\n', "line 1 of .* must have a list of at least one state"),
         (b'{"states": 0}\n', "line 1 of .* must have a list of at least one state"),
         (b'{"states": null}\n', "line 1 of .* must have a list of at least one state"),
         (b'{"states": [1e400]}\n', "there is no state inf"),

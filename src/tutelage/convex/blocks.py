@@ -435,6 +435,8 @@ class _Model:
         given = (quadratic / size, linear / size, rows, right, len(right) - sum(heights), heights)
         return np.asarray(to_z @ minimise_conic(*given).answer.x)
 
+    # Newton steps may go far out; the result is compared with other points.
+    @np.errstate(over="ignore", invalid="ignore")
     def _polished(self, near: Vector) -> Vector:
         """The solution of the optimality conditions with the entries fixed and on the surfaces that a point shows."""
         slope, length = self.slope_at(near), 1 / np.diag(self.curved)
@@ -462,17 +464,21 @@ class _Model:
 
 
 def _newton_step(hessian: Matrix, normals: Matrix, wrong: Vector, short: Vector) -> Vector:
-    """The Newton step of the optimality conditions on the free entries and the multipliers.
+    """The Newton step of the optimality conditions on the free entries and the multipliers; NaN where there is none.
 
     Scaled to unit curvature, so that entries of any size count alike.
     """
     unit, k = 1 / np.sqrt(np.diag(hessian)), len(normals)
     rows = normals * unit
     length = np.linalg.norm(rows, axis=1)
-    length = np.where(length > 0, length, 1.0)
+    if not length.all():
+        return np.full(len(unit) + k, math.nan)
     rows = rows / length[:, None]
     system = np.block([[unit[:, None] * hessian * unit, rows.T], [rows, np.zeros((k, k))]])
     right = np.concatenate([unit * wrong, short / length])
-    answer = _solved(system, right)
-    answer = answer + _solved(system, right - system @ answer)
+    try:
+        answer = np.linalg.solve(system, right)
+        answer = answer + np.linalg.solve(system, right - system @ answer)
+    except np.linalg.LinAlgError:
+        return np.full(len(right), math.nan)
     return np.concatenate([unit * answer[: len(unit)], answer[len(unit) :] / length])

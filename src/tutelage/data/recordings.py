@@ -329,8 +329,8 @@ def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
     lines, has_actions = list[int](), kinds == {("actions",)}
     for episode, (number, line) in enumerate(objects.items()):
         states, actions = line["states"], line.get("actions", ())
-        fits = not has_actions or (type(actions) is tuple and len(states) - len(actions) in (0, 1))
-        if type(states) is not tuple or not states or not fits:
+        are_lists = type(states) is tuple and type(actions) is tuple
+        if not (are_lists and states and (not has_actions or len(states) - len(actions) in (0, 1))):
             needed = "a list of at least one state, and as many actions or one fewer"
             raise InvalidModel(f"line {number} of {path} (demonstration {episode}) must have {needed}")
         columns["episode"] += [episode] * len(states)

@@ -161,7 +161,7 @@ def _features(
 
         array, names = feature_matrix(on_names(given, range(len(table)), numbers, moves), names, kind, place)
     else:
-        name, array = f"{kind}_features", arrays.any_array(given, f"{kind}_features")
+        name, array = f"{kind}_features", np.atleast_1d(arrays.any_array(given, f"{kind}_features"))
         # Where every state has one action, only a third axis tells features of actions.
         n_given = 1 if len(array) == len(table) and array.ndim < 3 else 2
         if array.ndim == 3 and array.shape[0] * array.shape[1] == len(numbers):
