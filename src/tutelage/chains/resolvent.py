@@ -49,8 +49,6 @@ COMPONENT_OPERATIONS, FACTOR_OPERATIONS = 4_000, 5e9
 ITERATED_ACCURACY = 1e-6
 # For these nearly symmetric patterns the ordering of A + A' is several times faster than SuperLU's default.
 BY_DEGREE = "MMD_AT_PLUS_A"
-# The methods whose answers take little more time than a sweep over the states.
-QUICK = ("narrow band", "components")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
