@@ -141,8 +141,6 @@ class SoftProgram:
             largest = float(size[part].max(initial=0.0))
             price = np.max(block.radius, initial=0.0)
             if np.any(block.curvature):
-                price = np.max(block.radius, initial=0.0)
-            if np.any(block.curvature):
                 # A square is paid for as far as expectations reach.
                 price = steps * largest / np.max(block.curvature)
             highest.append(largest * float(price))
