@@ -42,6 +42,19 @@ def test_a_policy_that_can_go_on_for_ever_makes_the_horizon_infinite():
     assert_allclose(tl.occupancy(mdp, [1, 0, 1, 1]), [1, 0, 1, 0])
 
 
+def test_the_walk_through_many_states_takes_as_long_as_said_or_a_little_less():
+    """Above 200 states the steps are iterated: from the far end of a line, where a walk turns back, (n - 1)^2."""
+    n = 400
+    rows = np.zeros((2 * n - 1, n))
+    rows[[0, 1], [1, 1]] = 1
+    for s in range(1, n - 1):
+        rows[[2 * s, 2 * s + 1], [s - 1, s + 1]] = 1
+    rows[-1, -1] = 1
+    mdp = tl.MDP.from_choices(rows, [*range(0, 2 * n, 2), 2 * n - 1], np.eye(n)[0], 1)
+    assert mdp.horizon == np.inf
+    assert (n - 1) ** 2 * (1 - 1e-9) <= mdp.steps <= (n - 1) ** 2 * 1.002
+
+
 def test_where_a_policy_goes_on_for_ever_does_not_matter_if_it_never_gets_there():
     rows = [[0, 0, 1], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
     mdp = tl.MDP.from_choices(rows, [0, 1, 3, 4], [1, 0, 0], 1)
