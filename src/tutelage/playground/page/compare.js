@@ -115,7 +115,12 @@ function refresh() {
   isDirty = !isAt("compare");
   if (isDirty) return;
   if (getScene().brought?.isWeighed === false) {
-    for (const one of shownTeachers.values()) one.card.fail("");
+    // A lesson of what was there before must not answer for what was brought.
+    for (const one of [...shownTeachers.values(), aware]) {
+      one.queue.stop();
+      Object.assign(one, { request: null, isCurrent: false });
+      one.card?.fail("");
+    }
     refill(view.verdict, "Say first, on the left, what is good and what is bad here.");
     return;
   }
