@@ -88,7 +88,7 @@ class Planner:
     ) -> Priced:
         """Policies that are better at a price (d,) than the columns known, and an upper bound over all policies.
 
-        It may end early, where a policy earns all but a share of what its bound leaves above `known`.
+        It may end early: where the gap at this price is at most `share` of what the bound exceeds `known` by.
         """
         mdp, reward = self.domain.mdp, per_choice(self.domain.mdp, self.features @ price)
         # Close to double precision: bounds are compared with gaps near rounding.

@@ -51,7 +51,7 @@ class Event(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Job:
-    """A job that waits or runs. request: None once nobody wants its answer. process: the one that runs it.
+    """A job that waits or runs. request: None when the answer is no longer wanted. process: the one that runs it.
 
     arrived: its events, then None or why it failed.
     """
