@@ -104,8 +104,8 @@ DISC = {"value": lambda x: x.sum(), "excess": lambda x: [x @ x - 1], "lower": np
 def test_the_line_search_stops_where_the_disc_does():
     """From the centre straight to (1, 1), as far as x^2 + y^2 <= 1 allows."""
     found = frank_wolfe.maximise(program(**DISC), np.zeros(2), **TOLERANCES)
-    # Seven halvings know the end of the feasible points to 1/20 of the way times 2^-7, and value to twice that.
-    assert np.sqrt(2) - 8e-4 <= found.answer.here.value <= np.sqrt(2)
+    # Golden sections know the end of the feasible points to 1/20 of the way times 0.62^12, and value to twice that.
+    assert np.sqrt(2) - 3.2e-4 <= found.answer.here.value <= np.sqrt(2)
     assert found.answer.here.violation <= 1e-9
 
 
@@ -121,7 +121,7 @@ def test_a_start_that_is_not_feasible_is_restored_and_then_climbed_from():
     outside = program(lambda x: -x.sum(), lambda x: [1 - x.sum()], lower=np.zeros(2), upper=np.ones(2))
     found = frank_wolfe.maximise(outside, np.zeros(2), **TOLERANCES)
     assert found.answer.here.violation <= 1e-9
-    assert found.value == pytest.approx(-1.0, abs=1e-3)
+    assert found.value == pytest.approx(-1.0, abs=1e-4)
 
 
 def test_a_curved_constraint_is_reached_from_outside():
@@ -167,6 +167,8 @@ def test_a_corner_that_just_satisfies_a_constraint_is_its_own_vertex():
     gradient = np.array([-1.0, -1.0, 1.0])
     vertex = frank_wolfe.direction_vertex(tight, x, tight.evaluate(x, None), gradient, rows, 0.0)
     assert_allclose(vertex[:2], [10, 5], atol=1e-8)
+    assert 0 <= vertex[2] <= 10
+    assert (rows @ vertex + 10 <= 1e-8).all()
 
 
 def test_a_flat_function_has_converged_where_it_starts():

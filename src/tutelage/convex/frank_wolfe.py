@@ -17,6 +17,7 @@ A start need not be feasible. As long as x is not, the linear program minimises 
 and of two points the one with the smaller sum of violations is better; every feasible point is better than these.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -30,8 +31,9 @@ from tutelage.outcomes import Ended, Solution
 
 # Step of the finite differences, relative to the width of the box.
 DIFFERENCE = 1e-5
-# A line search evaluates N_SPACED evenly spaced points, and then N_HALVINGS times two neighbours of the best.
-N_SPACED, N_HALVINGS = 20, 7
+# A line search evaluates N_SPACED evenly spaced points, and then N_SECTIONS golden sections around the best.
+N_SPACED, N_SECTIONS = 20, 12
+GOLDEN = (3 - math.sqrt(5)) / 2
 SourceT = TypeVar("SourceT")
 
 
@@ -159,10 +161,14 @@ def line_search(
         last = program.evaluate(at(k / N_SPACED), last.source)
         if last.merit(tolerance) > best.merit(tolerance):
             share, best = k / N_SPACED, last
-    for halving in range(1, N_HALVINGS + 1):
-        step = 0.5**halving / N_SPACED
-        for probe in (max(share - step, 0.0), min(share + step, 1.0)):
-            there = program.evaluate(at(probe), best.source)
-            if there.merit(tolerance) > best.merit(tolerance):
-                share, best = probe, there
+    low, high = max(share - 1 / N_SPACED, 0.0), min(share + 1 / N_SPACED, 1.0)
+    for _ in range(N_SECTIONS):
+        goes_up = high - share > share - low
+        probe = share + GOLDEN * (high - share if goes_up else low - share)
+        there = program.evaluate(at(probe), best.source)
+        if there.merit(tolerance) > best.merit(tolerance):
+            low, high = (share, high) if goes_up else (low, share)
+            share, best = probe, there
+        else:
+            low, high = (low, probe) if goes_up else (probe, high)
     return at(share), best
