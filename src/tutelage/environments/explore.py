@@ -8,21 +8,23 @@ import pickle
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import EnumMeta
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import SparseRows, whole_number
+from tutelage.arrays import whole_number
 from tutelage.model.inputs import by_name, choice_of_entry, feature_matrix, feature_names, takes_next_state
 from tutelage.model.mdp import MDP, Domain
-from tutelage.model.names import LAST_STATE
+from tutelage.model.names import LAST_STATE, is_hashable
 from tutelage.outcomes import InvalidInput, InvalidModel, OnProgress, report, watched
 
 # The default of max_states.
 LARGEST_MODEL = 1_000_000
 # Of the environment before a step, the action, and the environment after it.
 StepFeatures = Callable[[Any, int, Any], Any]
+# The state and the action of each choice (C,); None for those of absorbing states.
+_Steps = list[tuple[Any, Hashable] | None]
 
 
 def explore(
@@ -59,9 +61,9 @@ def explore(
     if not given:
         raise InvalidModel("start is an empty mapping; give at least one state with its probability")
     with watched(time_limit, progress):
-        found = _found(given, actions, outcomes, max_states)
-    functions = {"reward": (reward, reward_names), "preference": (preference, preference_names)}
-    return _domain(found, given, discount, functions, duration)
+        mdp, steps = _explored(given, actions, outcomes, discount, max_states, duration=duration)
+    rewards = _features(mdp, steps, "reward", reward, reward_names)
+    return Domain(mdp, **rewards, **_features(mdp, steps, "preference", preference, preference_names))
 
 
 def explore_gymnasium(
@@ -100,53 +102,28 @@ def explore_gymnasium(
     first = copies.key_of(env.unwrapped)
     copies.held[first] = _copied(env.unwrapped)
     with watched(time_limit, progress):
-        found = _found({first: 1.0}, copies.offered, copies.outcomes, max_states, tuple(names))
+        mdp, steps = _explored({first: 1.0}, copies.offered, copies.outcomes, discount, max_states, tuple(names))
         copies.check(env.unwrapped)
     called: Sequence[str] = reward_names or (() if reward_features else ("reward",))
-    functions = {"reward": (lambda key, action: copies.known[key, action]["reward"], called)}
-    if preference_features:
-        functions["preference"] = (lambda key, action: copies.known[key, action]["preference"], preference_names)
-    return _domain(found, {first: 1.0}, discount, functions)
+    rewards = _features(mdp, steps, "reward", lambda key, action: copies.known[key, action]["reward"], called)
+    avoided = (lambda key, action: copies.known[key, action]["preference"]) if preference_features else None
+    return Domain(mdp, **rewards, **_features(mdp, steps, "preference", avoided, preference_names))
 
 
-class _Found(NamedTuple):
-    """states: in the order in which they were found. rows, first_choice: as of an MDP. names: of all choices.
-
-    steps: the state and the action of each choice; None for those of absorbing states.
-    """
-
-    states: list[Any]
-    rows: SparseRows
-    first_choice: list[int]
-    names: list[Hashable]
-    steps: list[tuple[Any, Hashable] | None]
-
-
-def _found(
-    start: Iterable[Any],
+def _explored(
+    start: Mapping[Any, float],
     actions: Callable[[Any], Any],
     outcomes: Callable[[Any, Any], Any],
+    discount: Any,
     max_states: int,
     at_end: tuple[Hashable, ...] = ("stay",),
-) -> _Found:
-    """Explore every state. at_end: the choices of absorbing states."""
+    duration: Callable[[Any, Any], float] | None = None,
+) -> tuple[MDP, _Steps]:
+    """The model of every state that is found, and its steps. at_end: the choices of absorbing states."""
     limit, states = whole_number(max_states, "max_states", least=1), list(start)
     number = {state: i for i, state in enumerate(states)}
-    first_choice, names, steps = [0], list[Hashable](), list[tuple[Any, Hashable] | None]()
+    first_choice, names, steps = [0], list[Hashable](), _Steps()
     ends, columns, probabilities = [0], list[int](), list[float]()
-
-    def add_row(state: Any, action: Hashable, listed: Any) -> None:
-        try:
-            for probability, next_state in listed:
-                columns.append(number.setdefault(next_state, len(states)))
-                probabilities.append(0.0 + probability)
-                if columns[-1] == len(states):
-                    states.append(next_state)
-        except (TypeError, ValueError) as error:
-            form = "(probability, next state), with states that are hashable, such as tuples or strings"
-            raise InvalidModel(f"{_place(state, action)}: outcomes must be a list of {form}; got {listed!r}") from error
-        ends.append(len(columns))
-
     # The list grows while it is read.
     for n_explored, state in enumerate(states, start=1):
         listed = actions(state)
@@ -157,47 +134,51 @@ def _found(
         steps += [(state, action) for action in given] or [None] * len(at_end)
         first_choice.append(len(names))
         for action in given or at_end:
-            add_row(state, action, outcomes(state, action) if given else [(1.0, state)])
+            for probability, after in _pairs(state, action, outcomes(state, action) if given else [(1.0, state)]):
+                columns.append(number.setdefault(after, len(states)))
+                probabilities.append(probability)
+                if columns[-1] == len(states):
+                    states.append(after)
+            ends.append(len(columns))
         n_waiting = len(states) - n_explored
         if len(states) > limit:
             told = f"the model has more than {limit} states: {n_explored} are explored and {n_waiting} wait"
             raise InvalidModel(f"{told}; raise max_states, or bound the states")
         if n_explored % 1_000 == 0 or not n_waiting:
             report("states explored", n_explored, n_waiting)
-    rows = sparse.csr_array((probabilities, columns, ends), (len(names), len(states)))
-    return _Found(states, rows, first_choice, names, steps)
-
-
-def _domain(
-    found: _Found,
-    start: Mapping[Any, float],
-    discount: Any,
-    functions: Mapping[str, tuple[Callable[..., Any] | None, Sequence[str]]],
-    duration: Callable[[Any, Any], float] | None = None,
-) -> Domain:
-    """The domain, named by the states and the actions. functions: of the features of each kind, with names."""
-    if not any(found.steps):
+    if not any(steps):
         raise InvalidModel("no state has an action, so there are no features; give the start an action")
+    rows = sparse.csr_array((probabilities, columns, ends), (len(names), len(states)))
     # The first states were found first.
-    initial = np.append(list(start.values()), np.zeros(len(found.states) - len(start)))
+    initial = np.append(list(start.values()), np.zeros(len(states) - len(start)))
     # A stay takes one unit of time.
-    times = None if duration is None else [1.0 if step is None else duration(*step) for step in found.steps]
-    named: dict[str, Any] = {"state_names": found.states, "choice_names": found.names}
-    mdp = MDP.from_choices(found.rows, found.first_choice, initial, discount, duration=times, **named)
-    parts: dict[str, Any] = {}
-    for kind, (function, names) in functions.items():
-        if function is not None:
-            parts |= _features(mdp, found.steps, function, names, kind)
-    return Domain(mdp, **parts)
+    times = None if duration is None else [1.0 if step is None else duration(*step) for step in steps]
+    named: dict[str, Any] = {"state_names": states, "choice_names": names}
+    return MDP.from_choices(rows, first_choice, initial, discount, duration=times, **named), steps
 
 
-def _features(mdp: MDP, steps: Sequence[Any], function: Callable[..., Any], names: Any, kind: str) -> dict[str, Any]:
-    """The features that a function of a state and an action gives for the steps (C,); zero where a step is None."""
+def _pairs(state: Any, action: Hashable, listed: Any) -> list[tuple[float, Hashable]]:
+    """The outcomes of an action, checked."""
+    try:
+        pairs = [(0.0 + probability, after) for probability, after in listed]
+        hash(tuple(pairs))
+    except (TypeError, ValueError) as error:
+        form = "(probability, next state), with states that are hashable, such as tuples or strings"
+        raise InvalidModel(f"{_place(state, action)}: outcomes must be a list of {form}; got {listed!r}") from error
+    return pairs
+
+
+def _features(
+    mdp: MDP, steps: _Steps, kind: str, function: Callable[..., Any] | None, names: Sequence[str]
+) -> dict[str, Any]:
+    """The features that a function of a state and an action gives for the steps; zero where a step is None."""
+    if function is None:
+        return {}
     rows, labels, on_arrival = mdp.transition, mdp.names, takes_next_state(function)
     owner = choice_of_entry(rows).tolist() if on_arrival else range(mdp.n_choices)
     places = [place for place, choice in enumerate(owner) if steps[choice] is not None]
     after = [(labels.state_name(rows.indices[place]),) if on_arrival else () for place in places]
-    taken = [steps[owner[place]] for place in places]
+    taken: Any = [steps[owner[place]] for place in places]
     values = [function(*step, *state) for step, state in zip(taken, after, strict=True)]
     known, columns = feature_matrix(values, names, kind, lambda row: _place(*taken[row]))
     matrix = np.zeros((len(owner), known.shape[1]))
@@ -213,10 +194,8 @@ def _place(state: Any, action: Hashable) -> str:
 
 def check_hashable(state: Any, what: str) -> Any:
     """The state; refused if it cannot be a key of a dict."""
-    try:
-        hash(state)
-    except TypeError as error:
-        raise InvalidModel(f"{what} {state!r} is not hashable; give a tuple, a string or a frozen dataclass") from error
+    if not is_hashable(state):
+        raise InvalidModel(f"{what} {state!r} is not hashable; give a tuple, a string or a frozen dataclass")
     return state
 
 

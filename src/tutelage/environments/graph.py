@@ -18,7 +18,7 @@ from tutelage.arrays import Matrix, Vector, refuse
 from tutelage.environments.roads import merged_ways
 from tutelage.model.inputs import checked_discount
 from tutelage.model.mdp import MDP, Domain
-from tutelage.model.names import AT_GOAL, suggestion
+from tutelage.model.names import AT_GOAL, is_hashable, suggestion
 from tutelage.outcomes import InvalidModel
 
 # Names of numeric attributes; or a mapping from attributes to the classes to count, to groups of classes by name, or to
@@ -280,11 +280,9 @@ class _Streets(NamedTuple):
 
 
 def _check_node(nodes: Collection[Any], node: Any, role: str) -> None:
-    try:
-        is_known = node in nodes
-    except TypeError as error:
-        raise InvalidModel(f"{role} {node!r} cannot be a node of a graph, because it is not hashable") from error
-    if not is_known:
+    if not is_hashable(node):
+        raise InvalidModel(f"{role} {node!r} cannot be a node of a graph, because it is not hashable")
+    if node not in nodes:
         raise InvalidModel(f"{role} {node!r} is not a node of the graph; add it, or give another {role}")
 
 

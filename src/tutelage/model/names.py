@@ -44,7 +44,7 @@ def check_name(name: Any, place: str) -> Any:
     elif type(name) is tuple:
         for part in name:
             check_name(part, place)
-    elif not _is_hashable(name):
+    elif not is_hashable(name):
         raise InvalidModel(f"the name {name!r} of {place} is not hashable; give a string")
     return name
 
@@ -54,7 +54,8 @@ def as_text(name: Any) -> str:
     return printable(str(name))
 
 
-def _is_hashable(name: Any) -> bool:
+def is_hashable(name: Any) -> bool:
+    """Whether it can be a key of a dict."""
     try:
         hash(name)
     except TypeError:
@@ -218,7 +219,7 @@ class Labels:
 
     def state(self, name: Hashable) -> int:
         """The number of the state of this name."""
-        if not _is_hashable(name):
+        if not is_hashable(name):
             raise InvalidInput(f"{name!r} cannot name a state, because it is not hashable")
         n_states, number = len(self.first_choice) - 1, None
         if self.states is not None:
@@ -236,7 +237,7 @@ class Labels:
         number = self.state(state)
         first, end = self.first_choice[number : number + 2].tolist()
         offered: Sequence[Hashable] = range(end - first) if self.choices is None else self.choices[first:end]
-        if _is_hashable(name) and not isinstance(name, bool) and name in offered:
+        if is_hashable(name) and not isinstance(name, bool) and name in offered:
             return int(first + offered.index(name))
         raise InvalidInput(f"{self.describe_state(number)} has no action {name!r}; {suggestion(name, offered)}")
 
