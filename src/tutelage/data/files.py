@@ -13,7 +13,6 @@ import os
 import re
 import secrets
 import stat
-import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -251,12 +250,16 @@ def read_archive(
     cause, (kind, version) = "it is damaged, cut short, pickled or not an .npz file", form
     with open_regular(path, max_bytes) as file:
         try:
-            with zipfile.ZipFile(file) as archive:
-                members = {m.filename[:-4]: m for m in archive.infolist() if wanted.fullmatch(m.filename)}
+            with np.load(file, allow_pickle=False) as archive:
+                members = {m.filename[:-4]: m for m in archive.zip.infolist() if wanted.fullmatch(m.filename)}
                 _check_size(path, sum(member.file_size for member in members.values()), max_bytes)
-                n_texts = sum(_n_texts(archive, member) for member in members.values())
+                n_texts = sum(_n_texts(archive.zip, member) for member in members.values())
                 _check_size(path, OBJECT_BYTES * n_texts, max_bytes)
-                arrays = {name: _array(archive, member) for name, member in members.items()}
+                arrays: Archive = {name: archive[member.filename] for name, member in members.items()}
+            for array in arrays.values():
+                if array.dtype.kind == "U":
+                    # This raises an exception where a text has a code point that Unicode does not have.
+                    array.tolist()
         except InvalidModel:
             raise
         # Damaged bytes raise many kinds of exceptions in zip, zlib and NumPy; all have the same meaning here.
@@ -277,7 +280,7 @@ def _n_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
     """The number of texts in an array, each of which will be a Python object.
 
     Refused unless the array is compressed as NumPy does, and its header has the size that the archive declares for it.
-    Any error here, and in `_array`, is that of a damaged file.
+    Any error here is that of a damaged file.
     """
     with archive.open(member) as content:
         # Headers of later versions of the format may be gigabytes long.
@@ -289,16 +292,6 @@ def _n_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
         if not is_known or content.tell() + prod(shape) * dtype.itemsize != member.file_size:
             raise ValueError("an array that NumPy does not write")
     return prod(shape) if dtype.kind == "U" else 0
-
-
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    with archive.open(member) as content:
-        array = np.asarray(np.lib.format.read_array(content, allow_pickle=False))
-    if array.dtype.kind == "U" and array.nbytes:
-        codes = np.frombuffer(array.tobytes(), dtype=array.dtype.byteorder + "u4")
-        if codes.max() > sys.maxunicode:
-            raise ValueError("a text has a code point that Unicode does not have")
-    return array
 
 
 def _check_size(path: AnyPath, size: int, max_bytes: int) -> None:

@@ -153,7 +153,8 @@ def routes(
     taken. most: visits of all beginnings.
     """
     mdp, is_last, missing = domain.mdp, ends(domain), 1.0
-    longest, taken = horizon(mdp.contraction, TRUNCATION_BIAS), np.where(policy > rounding, policy, 0.0)
+    longest, rows, of_entry = horizon(mdp.contraction, TRUNCATION_BIAS), mdp.transition, choice_of_entry(mdp.transition)
+    chances, begins = np.where(policy > rounding, policy, 0.0)[of_entry] * rows.data, rows.indptr[mdp.first_choice]
     # Of each beginning its negative probability, its number, its last state, the visits before, and its length.
     live: list[tuple[float, int, int, Any, int]] = [
         (-float(mdp.initial[start]), number, start, None, 1)
@@ -165,7 +166,8 @@ def routes(
         if len(paths) >= n or len(live) > 20 * n or n_visits > most:
             return None
         negative, _, state, before, length = heapq.heappop(live)
-        branches = _branches(mdp, taken, state)
+        entries = (entry for entry in range(begins[state], begins[state + 1]) if chances[entry] > 0)
+        branches = [(float(chances[entry]), int(of_entry[entry]), int(rows.indices[entry])) for entry in entries]
         if is_last[state] or length >= longest:
             path = [(state, max(branches)[1])]
             while before is not None:
@@ -180,17 +182,6 @@ def routes(
             n_visits += 1
     states, choices = np.concatenate(paths).T
     return Demonstrations(states, np.cumsum([0, *map(len, paths)]), choices, mdp), np.array(shares) / sum(shares)
-
-
-def _branches(mdp: MDP, policy: Vector, state: int) -> list[tuple[float, int, int]]:
-    """(probability, choice, next state) of what a policy does in a state."""
-    rows = mdp.transition
-    return [
-        (float(policy[choice] * rows.data[entry]), choice, int(rows.indices[entry]))
-        for choice in range(*mdp.first_choice[state : state + 2].tolist())
-        if policy[choice] > 0
-        for entry in range(rows.indptr[choice], rows.indptr[choice + 1])
-    ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
