@@ -108,6 +108,13 @@ def floats(values: ArrayLike, name: str, *, ndim: int) -> NDArray[np.float64]:
     return freeze(array)
 
 
+def vector(values: ArrayLike, name: str, length: int, what: str) -> Vector:
+    """A read-only vector of finite numbers, one per `what`."""
+    array = floats(values, name, ndim=1)
+    check_length(array, length, name, what)
+    return array
+
+
 def integers(values: ArrayLike, name: str) -> Indices:
     """A read-only int64 copy of a vector of whole numbers."""
     array = any_array(values, name)

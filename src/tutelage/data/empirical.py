@@ -56,7 +56,7 @@ class EmpiricalExpectation(Readable):
 
 def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> EmpiricalExpectation:
     """mu_hat(Xi) for both kinds of features; features on choices need demonstrations with known choices."""
-    counts, biases = zip(*(_counts(domain, demonstrations, kind) for kind in ("reward", "preference")), strict=True)
+    counts, biases = zip(*(counts_of(domain, demonstrations, kind) for kind in ("reward", "preference")), strict=True)
     n = demonstrations.n
     errors = (np.full(part.shape[1], np.inf) if n == 1 else part.std(axis=0, ddof=1) / np.sqrt(n) for part in counts)
     return EmpiricalExpectation(*(part.mean(axis=0) for part in counts), *errors, *biases)
@@ -111,16 +111,14 @@ def allowance_from(recordings: Any, domain: Domain | None = None, *, confidence:
 
 def trajectory_counts(domain: Domain, demonstrations: Demonstrations) -> tuple[Matrix, Matrix]:
     """(n, d_r) and (n, d_c), the discounted feature counts of each trajectory, whose means are mu_hat."""
-    return reward_counts(domain, demonstrations), _counts(domain, demonstrations, "preference")[0]
+    return counts_of(domain, demonstrations, "reward")[0], counts_of(domain, demonstrations, "preference")[0]
 
 
-def reward_counts(domain: Domain, demonstrations: Demonstrations) -> Matrix:
-    """(n, d_r), the discounted reward feature counts alone, which may need no choices."""
-    return _counts(domain, demonstrations, "reward")[0]
+def counts_of(domain: Domain, demonstrations: Demonstrations, kind: str) -> tuple[Matrix, Vector]:
+    """(n, d), the discounted feature counts of each trajectory, and (d,), the bound on their mean truncation bias.
 
-
-def _counts(domain: Domain, demonstrations: Demonstrations, kind: str) -> tuple[Matrix, Vector]:
-    """(n, d), the discounted feature counts of each trajectory, and (d,), the bound on their mean truncation bias."""
+    One kind of features, "reward" or "preference", may need no choices where the other does.
+    """
     mdp, features = domain.mdp, getattr(domain, f"{kind}_features")
     demonstrations = demonstrations.checked_against(mdp).determined(mdp)
     rows = demonstrations.states if len(features) == mdp.n_states else demonstrations.choices

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import ArrayLike, check_compressed, check_length, floats, integers
+from tutelage.arrays import ArrayLike, check_compressed, integers, vector
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.data.recordings import from_csv, from_lines, to_csv
 from tutelage.model.inputs import Arrivals, by_name
@@ -60,8 +60,9 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
     fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
     fields |= {name: to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None}
     optional = {"duration": mdp.duration, "positions": domain.positions, "goals": mdp.goals}
-    weights = None if true_weights is None else _weights(true_weights, domain)
-    optional |= {"final_states": mdp.names.finals, "true_weights": weights}
+    if true_weights is not None:
+        fields["true_weights"] = vector(true_weights, "true_weights", domain.n_reward, "reward features")
+    optional |= {"final_states": mdp.names.finals}
     fields |= {name: part for name, part in optional.items() if part is not None and len(part)}
     for name, names in zip(ARRIVAL_FIELDS, (domain.reward_names, domain.preference_names), strict=True):
         arrivals: Arrivals = getattr(domain, name)
@@ -75,27 +76,25 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
 def saved_weights(path: AnyPath, domain: Domain, *, max_bytes: int = LARGEST_BYTES) -> NDArray[np.float64] | None:
     """The `true_weights` (d_r,) in the file of a domain, or None."""
     archive = read_archive(path, (), DOMAIN, others="true_weights", max_bytes=max_bytes)
-    return _weights(archive["true_weights"], domain) if "true_weights" in archive else None
-
-
-def _weights(values: ArrayLike, domain: Domain) -> NDArray[np.float64]:
-    weights = floats(values, "true_weights", ndim=1)
-    check_length(weights, domain.n_reward, "true_weights", "reward features")
-    return weights
+    weights = archive.get("true_weights")
+    return None if weights is None else vector(weights, "true_weights", domain.n_reward, "reward features")
 
 
 def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:
     """The domain in a file that `save` wrote. max_bytes: the largest size of the file, and of its arrays."""
     archive = read_archive(path, DOMAIN_FIELDS, DOMAIN, others="|".join(OPTIONAL_FIELDS), max_bytes=max_bytes)
     with within(f"{path} holds no valid domain"):
-        mdp = _mdp(archive, max_bytes)
+        mdp = _mdp(archive)
         fields: dict[str, Any] = {"positions": archive.get("positions")}
+        for field, most in zip(LABEL_FIELDS, (mdp.n_states, mdp.n_choices), strict=True):
+            if field in archive:
+                fields[field] = from_json(archive[field], field, most, max_bytes=max_bytes)
         for kind in ("reward", "preference"):
             fields |= _features(mdp, archive, kind)
         return Domain(mdp, **fields)
 
 
-def _mdp(archive: Archive, max_bytes: int) -> MDP:
+def _mdp(archive: Archive) -> MDP:
     initial, data = archive["initial"], archive["transition_data"]
     indices, indptr = (integers(archive[field], field) for field in TRANSITION_FIELDS[1:])
     if initial.ndim != 1:
@@ -108,14 +107,9 @@ def _mdp(archive: Archive, max_bytes: int) -> MDP:
         raise InvalidModel(str(error)) from error
     # Not `from_choices`: these discounts are those of the choices, also where there are durations.
     others: dict[str, Any] = {name: archive[name] for name in ("discount", "duration", "goals") if name in archive}
-    mdp = MDP(rows, archive["first_choice"], initial, **others)
-    states, choices = (
-        from_json(archive[field], field, most, max_bytes=max_bytes) if field in archive else None
-        for field, most in zip(LABEL_FIELDS, (mdp.n_states, mdp.n_choices), strict=True)
-    )
-    if states is None and choices is None and "final_states" not in archive:
-        return mdp
-    return mdp.labelled(Labels.of(mdp.first_choice, states, choices, archive.get("final_states", ())))
+    if "final_states" in archive:
+        others["labels"] = Labels(archive["first_choice"], finals=archive["final_states"])
+    return MDP(rows, archive["first_choice"], initial, **others)
 
 
 def _features(mdp: MDP, archive: Archive, kind: str) -> dict[str, Any]:

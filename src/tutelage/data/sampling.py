@@ -19,7 +19,7 @@ from tutelage import arrays
 from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, SparseRows, Vector
 from tutelage.chains.resolvent import policy_resolvent
 from tutelage.data.demonstrations import Demonstrations
-from tutelage.data.empirical import has_known_tail, reward_counts, trajectory_counts
+from tutelage.data.empirical import counts_of, has_known_tail, trajectory_counts
 from tutelage.model.inputs import choice_of_entry
 from tutelage.model.mdp import MDP, Domain, absorbing_states
 from tutelage.model.names import AT_GOAL
@@ -226,7 +226,7 @@ def select(
     followed = is_followed(domain, pool, limits)
     if n <= followed.sum() < pool.n:
         pool = pool.take(np.flatnonzero(followed))
-    counts = reward_counts(domain, pool)
+    counts, _ = counts_of(domain, pool, "reward")
     offsets = (counts - wanted)[:, compared(domain)]
     drawn = [source.choice(pool.n, size=n, replace=False) for _ in range(400)]
     # More than 16 restarts gain little, and each of a large selection takes long.

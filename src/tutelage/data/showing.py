@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze, whole_number
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, freeze, vector, whole_number
 from tutelage.chains.expectations import journey_of
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import trajectory_counts
@@ -164,9 +164,9 @@ def show(
     shown, shares = whole or _grouped(select(domain, lesson, count, limits=limits, rng=rng).demonstrations)
     order = np.argsort(~is_followed(domain, shown, limits), kind="stable")
     shown, shares = shown.take(order), shares[order]
-    weights = None if true_weights is None else floats(true_weights, "true_weights", ndim=1)
-    if weights is not None:
-        check_length(weights, domain.n_reward, "true_weights", "reward features")
+    weights = None
+    if true_weights is not None:
+        weights = vector(true_weights, "true_weights", domain.n_reward, "reward features")
     rewards, preferences = trajectory_counts(domain, shown)
     items, mean = _items(domain, shown, shares, np.hstack([rewards, preferences]), weights, limits), shares @ rewards
     distance = float(np.linalg.norm((mean - lesson.expectation)[compared(domain)]))

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
-from tutelage.arrays import ArrayLike, Vector, check_length, floats
+from tutelage.arrays import ArrayLike, Vector, vector
 from tutelage.model.mdp import Domain, absorbing_states, choice_reward
 from tutelage.model.policy import max_by_state
 from tutelage.outcomes import InvalidInput
@@ -32,8 +32,8 @@ class DomainEnv(gymnasium.Env[Any, Any]):
     def __init__(self, domain: Domain, weights: ArrayLike | None = None, render_mode: str | None = None) -> None:
         mdp = domain.mdp
         self.domain, self.render_mode = domain, render_mode
-        self.weights = floats(np.ones(domain.n_reward) if weights is None else weights, "weights", ndim=1)
-        check_length(self.weights, domain.n_reward, "weights", "reward features")
+        given = np.ones(domain.n_reward) if weights is None else weights
+        self.weights = vector(given, "weights", domain.n_reward, "reward features")
         self.observation_space = spaces.Discrete(mdp.n_states)
         self.n_actions = int(mdp.choices_per_state.max())
         self.action_space = spaces.Discrete(self.n_actions)

@@ -77,18 +77,17 @@ def from_gymnasium(
         initial = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
     if initial is None:
         raise InvalidModel("the environment has no initial_state_distrib; give initial, the first state's distribution")
-    begun = arrays.floats(initial, "initial", ndim=1)
-    arrays.check_length(begun, end, "initial", "states in the environment")
+    begun = arrays.vector(initial, "initial", end, "states in the environment")
     mdp = MDP.from_choices(rows, first_choice, np.append(begun, 0.0), discount, goals=[end])
     finals = np.unique(outcomes.next_state[outcomes.is_end])
     mdp = mdp.labelled(Labels.of(mdp.first_choice, *_names(env, table, state_names, action_names), finals))
     if reward_features is None:
-        reward = _on_arrival(mdp, outcomes, outcomes.reward[:, None], reward_names or ("reward",), "reward")
+        parts = _on_arrival(mdp, outcomes, outcomes.reward[:, None], reward_names or ("reward",), "reward")
     else:
-        reward = _features(mdp, outcomes, table, reward_features, reward_names, "reward")
-    if preference_features is None:
-        return Domain(mdp, **reward)
-    return Domain(mdp, **reward, **_features(mdp, outcomes, table, preference_features, preference_names, "preference"))
+        parts = _features(mdp, outcomes, table, reward_features, reward_names, "reward")
+    if preference_features is not None:
+        parts |= _features(mdp, outcomes, table, preference_features, preference_names, "preference")
+    return Domain(mdp, **parts)
 
 
 def environment_domain(env: Any, discount: float, *, with_cells: bool) -> Domain:

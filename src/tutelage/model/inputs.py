@@ -88,8 +88,8 @@ def checked_discount(value: ArrayLike, n_choices: int) -> float | Vector:
 def checked_duration(value: ArrayLike, n_choices: int) -> Vector:
     """(C,), a read-only vector of positive durations; one number is used for all choices."""
     given = arrays.any_array(value, "duration")
-    durations = arrays.floats(given if given.ndim else np.repeat(given, n_choices), "duration", ndim=1)
-    arrays.check_length(durations, n_choices, "duration", "choices")
+    given = given if given.ndim else np.repeat(given, n_choices)
+    durations = arrays.vector(given, "duration", n_choices, "choices")
     arrays.refuse(durations <= 0, lambda i: f"duration[{i}] is {durations[i]}; a choice must take a positive time")
     return durations
 
