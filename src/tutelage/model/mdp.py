@@ -143,8 +143,8 @@ class MDP(Readable):
         first, given = checked_first_choice(first_choice), arrays.any_array(discount, "discount")
         times = None if duration is None else checked_duration(duration, int(first[-1]))
         given = given if times is None else inputs.timed_discounts(given, times)
-        has_names = state_names is not None or choice_names is not None
-        labels = Labels.of(first, state_names, choice_names) if has_names else None
+        names: Any = (state_names, choice_names)
+        labels = None if state_names is None and choice_names is None else Labels(first, *names)
         ends: Any = goals if np.size(goals) else np.zeros(0, dtype=np.int64)
         return cls(transition, first, cast(Vector, initial), given, labels, duration=times, goals=ends)
 

@@ -131,7 +131,7 @@ class ChoiceNames(_Made):
     offers the same A actions, those of these."""
 
     def __init__(self, names: Sequence[Hashable], first_choice: Indices) -> None:
-        self._first, self._n, counts = first_choice, int(first_choice[-1]), np.diff(first_choice)
+        self._n, counts = int(first_choice[-1]), np.diff(first_choice)
         is_regular, few = bool((counts == counts[0]).all()), int(counts[0])
         if len(names) != self._n and not (is_regular and len(names) == few):
             each = f", or {few} for the actions of every state" if is_regular else ""
@@ -143,10 +143,6 @@ class ChoiceNames(_Made):
         for state, (start, end) in enumerate(pairwise(ends)):
             if end - start > 1 and len(set(self.stored[start:end])) < end - start:
                 _refuse_repeated(self.stored[start:end], f"actions of state {state}", "action")
-
-    def fits(self, first_choice: Indices) -> bool:
-        """Whether these are names for the same choices."""
-        return self._first is first_choice or bool(np.array_equal(self._first, first_choice))
 
     def _name(self, number: int) -> Hashable:
         return self.stored[number % len(self.stored)]
@@ -182,7 +178,7 @@ class Labels:
         choices: Sequence[Hashable] | None = None,
         finals: Any = (),
     ) -> "Labels":
-        """Checked labels; names that were checked for the same states and choices are not checked again."""
+        """Checked labels; states that were checked are not checked again."""
         n_states = len(first_choice) - 1
         ends = integers(finals, "finals") if len(finals) else np.zeros(0, dtype=np.int64)
         refuse((ends < 0) | (ends >= n_states), lambda i: f"finals must be states 0 .. {n_states - 1}, got {ends[i]}")
@@ -191,7 +187,7 @@ class Labels:
         if states is not None and len(states) != n_states:
             given = f"state_names has {len(states)} names, but there are {n_states} states"
             raise InvalidModel(f"{given}; give one for each")
-        if choices is not None and not (isinstance(choices, ChoiceNames) and choices.fits(first_choice)):
+        if choices is not None:
             stored = choices.stored if isinstance(choices, ChoiceNames) else choices
             choices = ChoiceNames(_listed(stored, "choice_names"), first_choice)
         return cls(first_choice, states, choices, ends)
