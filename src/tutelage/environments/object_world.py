@@ -26,7 +26,6 @@ from tutelage.environments.placement import (
     COLOURS,
     OBJECT_TYPES,
     Cells,
-    Placement,
     preference_features,
     preference_names,
     published_placement,
@@ -179,7 +178,7 @@ class ObjectWorld(Readable):
             raise InvalidModel(f"{told}; it has {', '.join(REQUIRED)}, and may have {', '.join(OPTIONAL)}")
         world = cls(**fields)
         placed = (world.start, world.objects, world.distractors)
-        if world.generator != "hand" and placed != _placement(world.size, world.seed, world.generator):
+        if world.seed is not None and placed != GENERATORS[world.generator](world.size, world.seed):
             told = f"this is not the world that the generator {world.generator!r} makes of seed {world.seed}"
             raise InvalidModel(f"{told}; remove both from a world that was changed by hand")
         return world
@@ -187,12 +186,9 @@ class ObjectWorld(Readable):
 
 def object_world(size: int, seed: int, generator: Literal["published", "text"] = "published") -> ObjectWorld:
     """A random world, placed as in the published experiments or as in the paper's text."""
-    return ObjectWorld(size, *_placement(size, seed, generator), generator, seed)
-
-
-def _placement(size: Any, seed: Any, generator: str) -> Placement:
     checked = _seed(seed, generator)
-    return GENERATORS[generator](_whole_number(size, "size", 1, LONGEST_SIDE), checked)
+    placed = GENERATORS[generator](_whole_number(size, "size", 1, LONGEST_SIDE), checked)
+    return ObjectWorld(size, *placed, generator, seed)
 
 
 def _seed(seed: Any, generator: Any) -> int:

@@ -125,24 +125,19 @@ def checked_positions(values: ArrayLike, n_states: int) -> Matrix:
     return arrays.freeze(given.astype(np.float64))
 
 
-def checked_features(values: ArrayLike, first_choice: Indices, n_names: int, kind: str) -> Matrix:
-    """A read-only (S, d) or (C, d) feature matrix of this kind; an array with zero columns may have any rows."""
-    name, counts = f"{kind}_features", np.diff(first_choice)
-    array = arrays.any_array(values, name)
-    if array.ndim == 2 and array.shape[1] == 0:
-        return arrays.freeze(np.zeros((len(counts), 0)))
-    table = (len(counts), int(counts[0]))
-    is_regular = bool((counts == table[1]).all())
-    if is_regular and array.shape == table and table[1] > 1 and n_names != table[1]:
+def shaped_features(values: ArrayLike, mdp: "MDP", n_names: int, kind: str) -> NDArray[Any]:
+    """Features in which each choice has a row where they were given for each action of each state; others unchanged."""
+    name, counts = f"{kind}_features", mdp.choices_per_state
+    array, table = arrays.any_array(values, name), (len(counts), int(counts[0]))
+    if array.shape[:2] != table or (counts != table[1]).any():
+        return array
+    if array.ndim == 2 and table[1] > 1 and n_names != table[1]:
         raise InvalidModel(
             f"{name} has shape {table}, which may mean {table[1]} features of states or one feature of choices; "
             f"give {table[1]} {kind}_names for the former, or shape {(*table, 1)} for the latter"
         )
-    if is_regular and array.ndim == 3 and array.shape[:2] == table:
-        array = array.reshape(int(first_choice[-1]), -1)
-    matrix = arrays.floats(array[:, None] if array.ndim == 1 else array, name, ndim=2)
-    arrays.check_rows(matrix, first_choice, name, "rows")
-    return matrix
+    is_table = array.ndim == 3 or (array.ndim == 4 and array.shape[2] == len(counts))
+    return array.reshape(mdp.n_choices, *array.shape[2:]) if is_table else array
 
 
 def check_without_ends(features: Matrix, mdp: "MDP", names: Sequence[str]) -> None:
@@ -171,15 +166,12 @@ def feature_names(given: Sequence[str], count: int, kind: str) -> tuple[str, ...
 def domain_features(domain: "Domain", kind: str) -> dict[str, Any]:
     """The features of one kind as a domain stores them: matrix, names and arrivals."""
     given, names, arrivals = (getattr(domain, f"{kind}_{part}") for part in ("features", "names", "arrivals"))
-    first_choice, rows = domain.mdp.first_choice, domain.mdp.transition
+    rows = domain.mdp.transition
     if not isinstance(given, Mapping):
-        array = arrays.any_array(given, f"{kind}_features")
-        table = (len(first_choice) - 1, int(first_choice[1]), len(first_choice) - 1)
-        if array.ndim == 4 and array.shape[:3] == table and table[0] * table[1] == rows.shape[0]:
-            array = array.reshape(*rows.shape, -1)
-        if array.ndim == 3 and array.shape[:2] == rows.shape:
-            names = feature_names(names, array.shape[2], kind)
-            given = dict(zip(names, np.moveaxis(array, 2, 0), strict=True))
+        given = shaped_features(given, domain.mdp, len(names), kind)
+        if given.ndim == 3 and given.shape[:2] == rows.shape:
+            names = feature_names(names, given.shape[2], kind)
+            given = dict(zip(names, np.moveaxis(given, 2, 0), strict=True))
     if isinstance(given, Mapping):
         if len(names) and tuple(names) != tuple(given):
             raise InvalidModel(f"the {kind} features have names of their own; leave out {kind}_names")
@@ -191,7 +183,11 @@ def domain_features(domain: "Domain", kind: str) -> dict[str, Any]:
             counts = domain.mdp.choices_per_state
             kept = [column if len(column) == rows.shape[0] else np.repeat(column, counts) for column in kept]
         given, names = np.array(kept).T if kept else np.zeros((0, 0)), tuple(given)
-    matrix = checked_features(given, first_choice, len(names), kind)
+    if given.ndim == 2 and given.shape[1] == 0:
+        # An array with zero columns may have any rows.
+        given = np.zeros((domain.mdp.n_states, 0))
+    matrix = arrays.floats(given[:, None] if given.ndim == 1 else given, f"{kind}_features", ndim=2)
+    arrays.check_rows(matrix, domain.mdp.first_choice, f"{kind}_features", "rows")
     names = feature_names(names, matrix.shape[1], kind)
     check_without_ends(matrix, domain.mdp, names)
     arrivals = _kept_arrivals(rows, arrivals, matrix, names)
