@@ -21,7 +21,7 @@ from tutelage.chains.resolvent import policy_resolvent
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import counts_of, has_known_tail, trajectory_counts
 from tutelage.model.inputs import choice_of_entry
-from tutelage.model.mdp import MDP, Domain, absorbing_states
+from tutelage.model.mdp import MDP, Domain, absorbing_states, combined_features
 from tutelage.model.names import AT_GOAL
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput
@@ -49,8 +49,7 @@ def ends(domain: Domain | MDP) -> Flags:
         is_last = absorbing_states(domain) & (domain.choices_per_state == 1)
         is_last[domain.ends] = True
         return np.asarray(is_last)
-    known = [has_known_tail(domain.mdp, features) for features in (domain.reward_features, domain.preference_features)]
-    return np.asarray(np.hstack(known).all(axis=1))
+    return np.asarray(has_known_tail(domain.mdp, combined_features(domain)).all(axis=1))
 
 
 def sample_demonstrations(

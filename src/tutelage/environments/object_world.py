@@ -112,14 +112,11 @@ class ObjectWorld(Readable):
         moves = np.stack([wide[:-2, 1:-1], wide[1:-1, :-2], wide[2:, 1:-1], wide[1:-1, 2:], cell], axis=-1)
         next_state = np.append(moves.ravel(), np.full(len(ACTIONS), self.terminal, dtype=np.int32))
         # From a cell with an object, each action has a second entry, which leads to the terminal state.
-        objects = np.array([cell for cells in self.objects.values() for cell in cells], dtype=np.int64)
-        ending = (len(ACTIONS) * objects[:, None] + np.arange(len(ACTIONS))).ravel()
-        probability, n_entries = np.ones(len(next_state)), np.ones(len(next_state) + 1, dtype=np.int32)
-        probability[ending] -= self.end_probability
-        n_entries[0], n_entries[ending + 1] = 0, 2
-        entries = np.insert(probability, ending + 1, self.end_probability)
-        columns = np.insert(next_state, ending + 1, self.terminal)
-        transition = sparse.csr_array((entries, columns, np.cumsum(n_entries)), (len(next_state), self.terminal + 1))
+        ending = np.zeros(self.terminal + 1)
+        ending[[cell for cells in self.objects.values() for cell in cells]] = self.end_probability
+        ending, starts = ending.repeat(len(ACTIONS)), np.arange(len(next_state) + 1)
+        stays = sparse.csr_array((1 - ending, next_state, starts))
+        transition = stays + sparse.csr_array((ending, np.full_like(next_state, self.terminal), starts))
         initial = np.zeros(self.terminal + 1)
         initial[self.start] = 1.0
         first_choice = np.arange(self.terminal + 2) * len(ACTIONS)
