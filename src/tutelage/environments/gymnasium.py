@@ -17,7 +17,7 @@ from scipy import sparse
 from tutelage import arrays
 from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Vector
 from tutelage.data.demonstrations import Demonstrations
-from tutelage.model.inputs import at_entries, choice_of_entry, feature_matrix, feature_names, n_arguments, on_names
+from tutelage.model.inputs import at_entries, called_features, choice_of_entry, feature_names
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import LAST_STATE, GridNames, Labels
 from tutelage.model.policy import check_policy
@@ -151,14 +151,9 @@ def _features(
     """Features on choices, or on arrival; zero in the last state."""
     numbers = [(state, number) for state, actions in enumerate(table) for number, _ in actions]
     if callable(given):
-        n_given = n_arguments(given)
-        moves = list(zip(outcomes.choice.tolist(), outcomes.next_state.tolist(), strict=True)) if n_given == 3 else ()
-
-        def place(row: int) -> str:
-            choice = numbers[moves[row][0] if moves else row] if n_given > 1 else ()
-            return f"state {choice[0]}, action {choice[1]}" if choice else f"state {row}"
-
-        array, names = feature_matrix(on_names(given, range(len(table)), numbers, moves), names, kind, place)
+        moves = (outcomes.choice, outcomes.next_state)
+        places = ("state {}".format, lambda choice: "state {}, action {}".format(*numbers[choice]))
+        n_given, array, names = called_features(given, range(len(table)), numbers, moves, names, kind, places)
     else:
         name, array = f"{kind}_features", np.atleast_1d(arrays.any_array(given, f"{kind}_features"))
         # Where every state has one action, only a third axis tells features of actions.

@@ -261,35 +261,35 @@ def _column(mdp: "MDP", name: str, given: Any) -> Vector | SparseRows:
         return vector
     states = [labels.state_name(state) for state in range(mdp.n_states)]
     choices = [(states[state], labels.choice_name(choice)) for choice, state in enumerate(mdp.state_of_choice.tolist())]
-    n_given = n_arguments(given)
-    moves = list(zip(of_entry.tolist(), rows.indices.tolist(), strict=True)) if n_given == 3 else ()
-
-    def place(row: int) -> str:
-        return labels.describe_state(row) if n_given == 1 else labels.describe_choice(moves[row][0] if moves else row)
-
-    matrix, _ = feature_matrix(on_names(given, states, choices, moves), (), repr(name), place)
+    places = (labels.describe_state, labels.describe_choice)
+    n_given, matrix, _ = called_features(given, states, choices, (of_entry, rows.indices), (), repr(name), places)
     if matrix.shape[1] != 1:
         raise InvalidModel(f"the feature {name!r} must be one number for each state or choice, not {matrix.shape[1]}")
     column = np.ascontiguousarray(matrix[:, 0])
     return at_entries(rows, column) if n_given == 3 else arrays.freeze(column)
 
 
-def on_names(
+def called_features(
     function: Callable[..., Any],
     states: Sequence[Any],
     choices: Sequence[tuple[Any, Any]],
-    moves: Sequence[tuple[int, int]] = (),
-) -> list[Any]:
-    """The values of a function of a state, one for each state; of a state and an action, one for each choice.
+    moves: tuple[Indices, Indices],
+    names: Sequence[str],
+    kind: str,
+    places: tuple[RowPlace, RowPlace],
+) -> tuple[int, Matrix, tuple[str, ...]]:
+    """What `feature_matrix` makes of a function, for each state, choice or move, after the number of its arguments.
 
-    moves: (choice, next state) by number; a function of three arguments has a value for each.
+    moves: the choices and the next states, by number. places: what the number of a state and of a choice means.
     """
     n_given = n_arguments(function)
     if n_given == 1:
-        return [function(state) for state in states]
+        return n_given, *feature_matrix([function(state) for state in states], names, kind, places[0])
     if n_given == 2:
-        return [function(*choice) for choice in choices]
-    return [function(*choices[choice], states[state]) for choice, state in moves]
+        return n_given, *feature_matrix([function(*choice) for choice in choices], names, kind, places[1])
+    taken, after = (part.tolist() for part in moves)
+    values = [function(*choices[choice], states[state]) for choice, state in zip(taken, after, strict=True)]
+    return n_given, *feature_matrix(values, names, kind, lambda row: places[1](taken[row]))
 
 
 def n_arguments(function: Callable[..., Any]) -> int:
