@@ -164,9 +164,7 @@ def show(
     shown, shares = whole or _grouped(select(domain, lesson, count, limits=limits, rng=rng).demonstrations)
     order = np.argsort(~is_followed(domain, shown, limits), kind="stable")
     shown, shares = shown.take(order), shares[order]
-    weights = None
-    if true_weights is not None:
-        weights = vector(true_weights, "true_weights", domain.n_reward, "reward features")
+    weights = None if true_weights is None else vector(true_weights, "true_weights", domain.n_reward, "reward features")
     rewards, preferences = trajectory_counts(domain, shown)
     items, mean = _items(domain, shown, shares, np.hstack([rewards, preferences]), weights, limits), shares @ rewards
     distance = float(np.linalg.norm((mean - lesson.expectation)[compared(domain)]))
