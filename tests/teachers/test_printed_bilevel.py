@@ -7,11 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from oracles import central_difference
 from strategies import random_domain, some_of
 
 from tutelage.bellman.equations import solve_hard, solve_soft
 from tutelage.bellman.soft_expectations import soft_expansion
-from tutelage.convex import frank_wolfe
 from tutelage.environments.object_world import object_world
 from tutelage.learners.exact import SoftLearner
 from tutelage.model.mdp import combined_features
@@ -161,18 +161,17 @@ def test_on_random_domains_branches_hold_and_full_kkt_predict_the_learner(seed):
         assert best.reward == max(point.reward for point in feasible)
 
 
-def test_its_finite_differences_are_the_policy_gradient():
-    """d mu / d w is the covariance of `soft_expansion`; w = (low - up, -beta) gives every coordinate its sign."""
+@pytest.mark.parametrize("branch", Branch)
+def test_the_derivatives_of_a_branch_are_those_of_its_program(branch):
+    """w = (low - up, -beta) gives every coordinate its sign, and step ii turns the constraints round."""
     domain, w = world(0).domain("L2"), world(0).true_weights
     learner = SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
-    program = branch_program(learner, w, Branch.KEPT)
+    program = branch_program(learner, w, branch)
     x = np.array([1.0, 2.0, 0.5, 0.3, 0.4, 0.1, 2.0, 1.0])
-    gradient, slopes = frank_wolfe.differences(program, x, program.evaluate(x, None))
-    weights = np.concatenate([x[:3] - x[3:6], -x[6:]])
-    jacobian = soft_expansion(domain.mdp, combined_features(domain), weights).jacobian
-    lift = np.hstack([np.eye(5)[:, :3], -np.eye(5)[:, :3], -np.eye(5)[:, 3:]])
-    assert_allclose(gradient, w @ jacobian[:3] @ lift, rtol=1e-4, atol=1e-5)
-    assert_allclose(slopes, jacobian[3:] @ lift, rtol=1e-4, atol=1e-5)
+    gradient, slopes = program.derivatives(program.evaluate(x, None))
+    assert_allclose(gradient, central_difference(lambda y: program.evaluate(y, None).value, x), rtol=1e-4, atol=1e-5)
+    excess = central_difference(lambda y: program.evaluate(y, None).excess, x)
+    assert_allclose(slopes, excess.T, rtol=1e-4, atol=1e-5)
 
 
 def test_without_preferences_there_is_one_branch_and_nothing_to_restore():
@@ -204,7 +203,7 @@ def test_the_starts_are_the_printed_ones(monkeypatch):
     # The policy at the second start is the soft policy of (a, -beta).
     for (program, x), beta in ((starts[1], 0.0), (starts[3], 10.0)):
         weights = np.array([3.0, -2.0, 0.5, -beta, -beta])
-        solved, _ = program.evaluate(x, None).source
+        solved = program.evaluate(x, None).source.solved
         assert_allclose(solved.policy, solve_soft(domain.mdp, combined_features(domain) @ weights).policy, atol=1e-8)
 
 

@@ -62,6 +62,11 @@ class Subject:
         """The learner model and the teacher by default: those that arrive where there are goals."""
         return ("hard", "aware_cmdp") if len(self.whole.mdp.goals) else ("soft", "bilevel")
 
+    @property
+    def journey_sentences(self) -> list[str]:
+        kept = "Every journey keeps {} within {:g}, counted in steps of {:.4g}, each step rounded up."
+        return [kept.format(name, *limit) for name, limit in self.journey_limits.items()]
+
     def teacher(self, name: str, learner: "tl.Learner", options: Mapping[str, str]) -> "tl.Teacher":
         """The teacher of a name, for this learner; refused where the true weights were not given."""
         if self.true_weights is None:

@@ -68,9 +68,6 @@ def teach(
 
     [bold]tutelage teach --domain roads.npz --weights km=-1 --allowance kind_lane=0.5/journey --show 3[/bold]
     """
-    from tutelage.data.describing import policy_columns
-    from tutelage.data.files import write_table
-
     about = subject.read_subject(world, domain, weights, learner, preferences)
     log = None if recordings is None else tl.load_demonstrations(recordings, about.known)
     about, allowed = subject.with_limits(about, allowance, log)
@@ -82,19 +79,11 @@ def teach(
     shown = subject.shown(about, player, transcript, show_most or (20 if demonstrations else 0))
     files = list(_pictures(about, player, learner, transcript, shown, picture, plane))
     files += subject.write_shown(shown, demonstrations) if shown and demonstrations else []
-    if policy is not None:
-        lesson = transcript.final.lesson
-        if lesson.policy is None:
-            raise InvalidInput("--policy needs a lesson with a policy, but this teacher shows an expectation only")
-        write_table(policy_columns(about.known.mdp, lesson.policy), policy)
-        files.append(policy)
+    files += _write_policy(about.known, transcript.final.lesson, policy) if policy else []
     told = {"learner": learner or None, "model": model, "teacher": teacher}
     data = _data(about, transcript) | (shown.as_data() if shown else {}) | told
-    kept = "Every journey keeps {} within {:g}, counted in steps of {:.4g}, each step rounded up."
-    lines = [kept.format(name, *limit) for name, limit in about.journey_limits.items()]
-    lines += [str(transcript), transcript.explain()]
-    lines += [shown.text(full=full)] if shown and show_most else []
-    show(data, ["\n".join(lines)], files, as_json=as_json)
+    routes = [shown.text(full=full)] if shown and show_most else []
+    show(data, [*about.journey_sentences, str(transcript), transcript.explain(), *routes], files, as_json=as_json)
 
 
 def teach_help() -> str:
@@ -121,6 +110,16 @@ def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = Non
             if error.transcript.rounds:
                 complain(f"{len(error.transcript.rounds)} rounds were finished; {kept}\n{error.transcript}")
             raise
+
+
+def _write_policy(known: "tl.Domain", lesson: "tl.Lesson", path: Path) -> list[Path]:
+    from tutelage.data.describing import policy_columns
+    from tutelage.data.files import write_table
+
+    if lesson.policy is None:
+        raise InvalidInput("--policy needs a lesson with a policy, but this teacher shows an expectation only")
+    write_table(policy_columns(known.mdp, lesson.policy), path)
+    return [path]
 
 
 def _data(about: subject.Subject, transcript: "tl.Transcript") -> dict[str, Any]:
@@ -294,21 +293,8 @@ def infer(
     known = subject.read_subject(world, domain, "", "", "").whole
     if demonstrations is not None:
         given = subject.read_weights(weights, known.reward_names) if weights else None
-        log = tl.load_demonstrations(demonstrations, known.mdp)
-        behaviour = tl.infer_preferences(known, log, reward_weights=given)
-        columns = ("strength", "standard_error", "low", "high", "p_value")
-        data: dict[str, Any] = {
-            "n": behaviour.n,
-            "preferences": {
-                name: {column: float(getattr(behaviour, column)[j]) for column in columns}
-                | {"not_determined": behaviour.reasons[j]}
-                for j, name in enumerate(known.preference_names)
-            },
-            "reward_weights": subject.by_name(known.reward_names, behaviour.reward_weights),
-            "bias": behaviour.bias,
-            "model_p_value": behaviour.model_p_value,
-        }
-        show(data, [str(behaviour)], as_json=as_json)
+        behaviour = tl.infer_preferences(known, tl.load_demonstrations(demonstrations, known.mdp), reward_weights=given)
+        show(_behaviour_data(known, behaviour), [str(behaviour)], as_json=as_json)
         return
     seen: Any = {"observed": observed, "n_trajectories": n_trajectories}
     estimate = tl.infer_learner(known, tl.load_transcript(rounds or "", known).rounds, **seen)
@@ -321,3 +307,20 @@ def infer(
         "contradiction": estimate.contradiction,
     }
     show(data, [str(estimate)], as_json=as_json)
+
+
+def _behaviour_data(known: "tl.Domain", behaviour: "tl.PreferenceEstimate") -> dict[str, Any]:
+    """What demonstrations say about the preferences, as data."""
+    columns = ("strength", "standard_error", "low", "high", "p_value")
+    preferences = {
+        name: {column: float(getattr(behaviour, column)[j]) for column in columns}
+        | {"not_determined": behaviour.reasons[j]}
+        for j, name in enumerate(known.preference_names)
+    }
+    return {
+        "n": behaviour.n,
+        "preferences": preferences,
+        "reward_weights": subject.by_name(known.reward_names, behaviour.reward_weights),
+        "bias": behaviour.bias,
+        "model_p_value": behaviour.model_p_value,
+    }

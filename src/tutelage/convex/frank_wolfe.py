@@ -2,8 +2,7 @@
 
     maximise   f(x)   subject to   h(x) <= 0,   lower <= x <= upper
 
-Each step computes the gradient g of f and the Jacobian A of h at x by finite differences, from the same evaluations,
-solves the direction-finding linear program
+Each step takes the gradient g of f and the Jacobian A of h at x, solves the direction-finding linear program
 
     maximise   g @ v   subject to   h(x) + A (v - x) <= 0,   lower <= v <= upper;
 
@@ -29,8 +28,6 @@ from tutelage.convex.newton import Reached
 from tutelage.convex.programs import LinearConstraints, minimise_linear
 from tutelage.outcomes import Ended, Solution
 
-# Step of the finite differences, relative to the width of the box.
-DIFFERENCE = 1e-5
 # A line search evaluates N_SPACED evenly spaced points, and then N_SECTIONS golden sections around the best.
 N_SPACED, N_SECTIONS = 20, 12
 GOLDEN = (3 - math.sqrt(5)) / 2
@@ -61,10 +58,12 @@ class Evaluation(Generic[SourceT]):
 class NonlinearProgram(Generic[SourceT]):
     """f and h over the box from lower to upper (n,).
 
-    evaluate: f and h at a point of the box, given the source of a nearby point as a warm start.
+    evaluate: f and h at a point of the box, given the source of a nearby point as a warm start. derivatives: of f (n,)
+    and of h (m, n), at a point that was evaluated.
     """
 
     evaluate: Callable[[Vector, SourceT | None], Evaluation[SourceT]]
+    derivatives: Callable[[Evaluation[SourceT]], tuple[Vector, Matrix]]
     lower: Vector
     upper: Vector
 
@@ -93,7 +92,7 @@ def maximise(
         return Solution(Reached(x, here), here.value, here.value + residual, residual, how, n_steps)
 
     for n_steps in range(max_steps):
-        gradient, jacobian = differences(program, x, here)
+        gradient, jacobian = program.derivatives(here)
         vertex = direction_vertex(program, x, here, gradient, jacobian, feasibility_tolerance)
         gap, (short, before) = float(gradient @ (vertex - x)), here.merit(feasibility_tolerance)
         if short == 0 and gap <= stop_tolerance:
@@ -103,23 +102,6 @@ def maximise(
         if left < 0.99 * short or (short == 0 and value - before <= stop_tolerance):
             return ended(Ended.SETTLED, n_steps + 1)
     return ended(Ended.STEP_LIMIT, max_steps)
-
-
-def differences(program: NonlinearProgram[SourceT], x: Vector, here: Evaluation[SourceT]) -> tuple[Vector, Matrix]:
-    """The derivatives of f, (n,), and of h, (m, n), by finite differences in each coordinate.
-
-    Central where the box allows it; zero where the box has no width.
-    """
-    step = DIFFERENCE * (program.upper - program.lower)
-    below, above = np.maximum(x - step, program.lower), np.minimum(x + step, program.upper)
-    gradient, jacobian = np.zeros(len(x)), np.zeros((len(here.excess), len(x)))
-    for i in np.flatnonzero(above > below):
-        low, high = x.copy(), x.copy()
-        low[i], high[i] = below[i], above[i]
-        left, right = (program.evaluate(point, here.source) for point in (low, high))
-        gradient[i] = (right.value - left.value) / (above[i] - below[i])
-        jacobian[:, i] = (right.excess - left.excess) / (above[i] - below[i])
-    return gradient, jacobian
 
 
 def direction_vertex(

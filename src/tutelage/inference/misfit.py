@@ -1,5 +1,6 @@
-"""How far a soft learner is from the answers seen: least squares, for answers of which only mu_r is seen, and for
-answers known from samples.
+"""How far a soft learner is from the answers seen, by least squares.
+
+For answers of which only mu_r is seen, and for answers known from samples.
 
     minimise over theta   1/2 sum over answers of |W (mu(theta; mu_hat) - mu)|^2           theta = (C_r, C_c, delta)
 

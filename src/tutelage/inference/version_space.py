@@ -111,7 +111,7 @@ def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix,
 class _Polytope:
     """The unknowns (x, C_r, C_c) of one answer, in units, by their distance from `near`.
 
-    HiGHS drops coefficients below 1e-9. Times the distance, they are less than the error of any row. scale: of each
+    HiGHS drops coefficients below 1e-12. Times the distance, they are less than the error of any row. scale: of each
     unknown. far: the limit of the unknowns.
     """
 

@@ -28,9 +28,8 @@ from enum import Enum
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Vector, freeze
-from tutelage.bellman.equations import Optimum, solve_soft
-from tutelage.chains.expectations import Expectation, expectation
+from tutelage.arrays import ArrayLike, Matrix, Vector, freeze
+from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
 from tutelage.constrained.occupancy_polytope import reward_vector
 from tutelage.convex import frank_wolfe
 from tutelage.convex.frank_wolfe import Evaluation, NonlinearProgram
@@ -40,14 +39,10 @@ from tutelage.roles import Multipliers
 from tutelage.teachers.base import KnownEntropyLearner
 from tutelage.teachers.climbing import LocalOptimum
 
-# Accuracy of the soft value; finite differences magnify its error.
-VALUE_ACCURACY = 1e-10
 # The largest tolerated violation of mu_c <= delta or mu_c >= delta.
 BRANCH_TOLERANCE = 1e-6
-# The gain in reward at which the ascent stops; ten times the error of the finite differences.
+# The gain in reward at which the ascent stops.
 BRANCH_GAIN = 1e-6
-# The soft optimum at some multipliers, and the expectation of its policy.
-Reached = tuple[Optimum, Expectation]
 
 
 class Branch(Enum):
@@ -121,29 +116,34 @@ def branch_optima(
     return [_branch_optimum(branch, program, alpha) for branch, program in programs for alpha in alphas]
 
 
-def branch_program(learner: KnownEntropyLearner, true_weights: ArrayLike, branch: Branch) -> NonlinearProgram[Reached]:
+def branch_program(
+    learner: KnownEntropyLearner, true_weights: ArrayLike, branch: Branch
+) -> NonlinearProgram[SoftExpansion]:
     """Step i or ii, as a function of x = (alpha^low, alpha^up, beta), (2 d_r + d_c,)."""
-    domain, sign = learner.domain, 1.0 if branch is Branch.KEPT else -1.0
+    domain, sign, d_r = learner.domain, 1.0 if branch is Branch.KEPT else -1.0, learner.domain.n_reward
     weights, features = reward_vector(domain, true_weights, "true_weights"), combined_features(domain)
     most_paid, allowance = learner.preference.penalty, learner.preference.on(domain).allowance
     # The preferences for which some policy may violate sign * (mu_c[j] - delta_j) <= 0.
     most = (sign * endless(domain.mdp, domain.preference_features)).max(axis=0, initial=-math.inf)
-    limited, sizes = np.flatnonzero(most > sign * allowance), [2 * domain.n_reward, domain.n_preference]
+    limited, sizes = np.flatnonzero(most > sign * allowance), [2 * d_r, domain.n_preference]
+    # The weights of all features are (alpha^low - alpha^up, -beta) = lift @ x.
+    both = np.eye(d_r + domain.n_preference)
+    lift = np.hstack([both[:, :d_r], -both])
 
-    def evaluate(x: Vector, near: Reached | None) -> Evaluation[Reached]:
-        low, up, beta = np.split(x, [domain.n_reward, 2 * domain.n_reward])
-        reward = features @ np.concatenate([low - up, -beta])
-        start = None if near is None else near[0].value
-        solved = solve_soft(domain.mdp, reward, accuracy=VALUE_ACCURACY, start=start)
-        reached = expectation(domain, solved.policy)
-        excess = sign * (reached.preference - allowance)[limited]
-        return Evaluation(float(weights @ reached.reward), excess, (solved, reached))
+    def evaluate(x: Vector, near: SoftExpansion | None) -> Evaluation[SoftExpansion]:
+        reached = soft_expansion(domain.mdp, features, lift @ x, near=near)
+        excess = sign * (reached.expectation[d_r:] - allowance)[limited]
+        return Evaluation(float(weights @ reached.expectation[:d_r]), excess, reached)
+
+    def derivatives(here: Evaluation[SoftExpansion]) -> tuple[Vector, Matrix]:
+        slopes = here.source.jacobian @ lift
+        return weights @ slopes[:d_r], sign * slopes[d_r:][limited]
 
     lower = np.repeat([0.0, 0.0 if branch is Branch.KEPT else most_paid], sizes)
-    return NonlinearProgram(evaluate, lower, np.repeat([learner.mismatch.penalty, most_paid], sizes))
+    return NonlinearProgram(evaluate, derivatives, lower, np.repeat([learner.mismatch.penalty, most_paid], sizes))
 
 
-def branch_start(program: NonlinearProgram[Reached], alpha: Vector) -> Vector:
+def branch_start(program: NonlinearProgram[SoftExpansion], alpha: Vector) -> Vector:
     """x with beta zero, or C_c where that violates a limit."""
     x = np.clip(np.append(alpha, np.zeros(len(program.lower) - len(alpha))), program.lower, program.upper)
     if program.evaluate(x, None).violation > BRANCH_TOLERANCE:
@@ -151,21 +151,21 @@ def branch_start(program: NonlinearProgram[Reached], alpha: Vector) -> Vector:
     return np.asarray(x)
 
 
-def _branch_optimum(branch: Branch, program: NonlinearProgram[Reached], alpha: Vector) -> BranchOptimum:
+def _branch_optimum(branch: Branch, program: NonlinearProgram[SoftExpansion], alpha: Vector) -> BranchOptimum:
     """One branch from one start: initialisation, then optimisation (App. G)."""
     start = branch_start(program, alpha)
     found = frank_wolfe.maximise(program, start, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN)
-    here, (solved, reached) = found.answer.here, found.answer.here.source
+    here, reached = found.answer.here, found.answer.here.source
     low, up, beta = (freeze(part.copy()) for part in np.split(found.answer.x, [len(alpha) // 2, len(alpha)]))
     return BranchOptimum(
         weights=low - up,
-        expectation=reached.reward,
+        expectation=reached.expectation[: len(alpha) // 2],
         reward=here.value,
-        policy=solved.policy,
+        policy=reached.solved.policy,
         gap=found.residual,
         ended=found.ended,
         branch=branch,
         multipliers=Multipliers(low, up, beta),
-        preference=reached.preference,
+        preference=reached.expectation[len(alpha) // 2 :],
         violation=here.violation,
     )
