@@ -7,7 +7,6 @@ plane of stars and pluses of one small world.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,6 @@ LABELS = {"optimal": r"$\pi_1 = \pi^*$", "answered": r"$\pi_2$", "aware": r"$\pi
 MEANINGS = ("the best of all", r"the learner's answer to $\pi^*$", "the best that the learner accepts")
 
 
-@cache
 def illustrated() -> dict[str, Any]:
     """What Figures 1, 6 and 7 show of a learner that avoids green within one cell: corners (n, 2) and points (2,).
 
@@ -87,8 +85,9 @@ def figure1(world: tl.ObjectWorld, result: Mapping[str, Any]) -> Figure:
     answer = (LABELS["optimal"], LABELS["answered"])
     draw_reachable(plane, result["reachable"], result["feasible"], points, arrows=[answer])
     plane.set_title("(b) what policies collect", fontsize="medium")
-    meanings = {label: f"{label}: {meaning}" for label, meaning in zip(LABELS.values(), MEANINGS, strict=True)}
-    legend(right, plane, names=meanings, loc="outside right center")
+    for drawn, meaning in zip(plane.lines, MEANINGS, strict=True):
+        drawn.set_label(f"{drawn.get_label()}: {meaning}")
+    legend(right, plane, loc="outside right center")
     return figure
 
 
@@ -260,10 +259,9 @@ def plane_picture(domain: tl.Domain, learner: tl.Learner, final: tl.TaughtRound,
 
 
 def legend(figure: FigureBase, *several: Axes, loc: Any = "outside lower center", **options: Any) -> None:
-    """One legend for the labelled artists of the axes, each label once. names, if given: what to write for a label."""
-    names = options.pop("names", {})
+    """One legend for the labelled artists of the axes, each label once."""
     labelled = [pair for axes in several for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
-    handles = {names.get(label, label): handle for handle, label in labelled}
+    handles = {label: handle for handle, label in labelled}
     figure.legend(handles.values(), handles, loc=loc, frameon=False, **options)
 
 

@@ -229,16 +229,15 @@ def draw_curves(several: Sequence[MeanCurve], of: str) -> Figure:
     """One panel for each group of domains and learner, with a band of one standard error around each mean."""
     teachers, panels = _distinct(curve.teacher for curve in several), []
     for place in _distinct((curve.domain, curve.learner) for curve in several):
-        here = {curve.teacher: curve for curve in several if (curve.domain, curve.learner) == place}
         # A teacher that failed everywhere keeps its colour, and has no line.
-        parts = [
-            (here[name].values, (), here[name].errors, here[name].budgets) if name in here else ((),)
-            for name in teachers
-        ]
-        drawn = [Curve(column_label(name), *part) for name, part in zip(teachers, parts, strict=True)]
-        (by,) = {curve.by for curve in here.values()}
+        drawn = {teacher: Curve(column_label(teacher), ()) for teacher in teachers}
+        here = [curve for curve in several if (curve.domain, curve.learner) == place]
+        for curve in here:
+            shown = (curve.values, (), curve.errors, curve.budgets)
+            drawn[curve.teacher] = Curve(column_label(curve.teacher), *shown)
+        by = here[0].by
         labels = ("round" if by == "round" else f"{by[2:]} shown", _words(of))
-        panels.append(Panel("\n".join(place), drawn, labels=labels, group=place[0]))
+        panels.append(Panel("\n".join(place), [*drawn.values()], labels=labels, group=place[0]))
     return rounds_figure(panels)
 
 
