@@ -10,7 +10,6 @@ from itertools import product
 from operator import index
 from os import PathLike
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -34,7 +33,6 @@ COUNT, AMOUNT = Option("a number of things", 0, 0, 10**9), Option("any amount", 
 TOLD = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: "preference_features"}
 
 Players = Mapping[str, Callable[..., Any]]
-NO_PLAYERS: Players = MappingProxyType({})
 
 
 class Place(NamedTuple):
@@ -51,9 +49,9 @@ def read_plan(
     plan: AnyPath | Mapping[str, Any],
     folder: Path,
     *,
-    learners: Players = NO_PLAYERS,
-    teachers: Players = NO_PLAYERS,
-    metrics: Players = NO_PLAYERS,
+    learners: Players | None = None,
+    teachers: Players | None = None,
+    metrics: Players | None = None,
     seeds: Iterable[int] | None = None,
     version: str = "",
 ) -> list[Task]:
@@ -64,6 +62,7 @@ def read_plan(
     beside = Path(plan).parent if isinstance(plan, str | PathLike) else Path()
     data = _read(plan) if isinstance(plan, str | PathLike) else plan
     _check_names(data, OF_PLAN, "a plan")
+    learners, teachers, metrics = learners or {}, teachers or {}, metrics or {}
     for name, given in {"learners": learners, "teachers": teachers, "metrics": metrics}.items():
         if not isinstance(given, Mapping):
             raise InvalidInput(f"{name} must be a mapping from names to classes or functions")

@@ -11,9 +11,9 @@ from itertools import chain, pairwise, product
 from typing import Any
 
 from tutelage.experiments import settings
-from tutelage.experiments.settings import N_WORLDS, SIZES, UNKNOWN_LEARNERS, LearnerSetting, Task, TeacherSetting
+from tutelage.experiments.settings import N_WORLDS, SIZES, UNKNOWN_LEARNERS, LearnerSetting, TeacherSetting, tasks_in
 from tutelage.experiments.tables import Cell, Grid, Rows, printed_unknown
-from tutelage.experiments.worlds import WORLD_SETS
+from tutelage.experiments.worlds import worlds_in
 
 
 def _before_a_loss(rewards: Sequence[float]) -> int:
@@ -64,8 +64,8 @@ def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, b
     def outcomes(
         worlds: str, size: int, learner: str, model: LearnerSetting, teacher: TeacherSetting
     ) -> list[Mapping[str, Any]] | None:
-        several = WORLD_SETS[worlds](size, n_worlds * (batch + 1))[n_worlds * batch :]
-        keys = [Task(world, learner, model, teacher).key for world in several]
+        tasks = tasks_in(worlds, size, n_worlds * (batch + 1), learner, model, teacher)
+        keys = [task.key for task in tasks[n_worlds * batch :]]
         return [rows[key].outcome for key in keys] if all(key in rows for key in keys) else None
 
     def cells(column: str, values: Mapping[str, Any]) -> Iterator[Cell]:
@@ -153,7 +153,7 @@ def compare(rows: Rows, n_worlds: int) -> list[Grid]:
     batches = []
     for size, batch in product(SIZES, range(n_worlds // N_WORLDS)):
         cells = under(survey(rows, N_WORLDS, (size,), batch), reading)
-        worlds = WORLD_SETS["reachable"](size, N_WORLDS * (batch + 1))[N_WORLDS * batch :]
+        worlds = worlds_in("reachable", size, N_WORLDS * (batch + 1))[N_WORLDS * batch :]
         if cells:
             batches.append((f"{size}x{size}", f"{worlds[0].seed} to {worlds[-1].seed}", *map(str, _tally(cells))))
     sizes = ("size", "worlds", "means", "spreads", "both")

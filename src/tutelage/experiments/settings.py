@@ -16,7 +16,7 @@ import tutelage
 from tutelage.arrays import finite_or_none
 from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.players import Given, called
-from tutelage.experiments.worlds import WORLD_SETS, DomainFile, WorldName
+from tutelage.experiments.worlds import DomainFile, WorldName, worlds_in
 from tutelage.model.allowances import OTHERS
 from tutelage.model.mdp import Domain
 from tutelage.registry import make_learner
@@ -141,7 +141,7 @@ def tasks_in(
     world_set: str, size: int, n_worlds: int, learner: str, model: LearnerSetting, teacher: TeacherSetting
 ) -> list[Task]:
     """The same task in each world of a set."""
-    worlds = WORLD_SETS[world_set](size, n_worlds)
+    worlds = worlds_in(world_set, size, n_worlds)
     return [Task(world, learner, model, teacher, replicate=str(world)) for world in worlds]
 
 

@@ -144,7 +144,7 @@ def sweep(
     jobs: processes on this machine. address: of a Dask scheduler, in their place. retry: compute the rows that failed
     again. on_row: called after each row is stored.
     """
-    players = {"learners": learners or {}, "teachers": teachers or {}, "metrics": metrics or {}}
+    players = {"learners": learners, "teachers": teachers, "metrics": metrics}
     tasks, store = open_sweep(plan, out, retry=retry, **players, seeds=seeds, version=str(version))
     run(tasks, store, Backend(jobs, address), on_row=on_row)
     return collected(tasks, store.rows())

@@ -8,7 +8,6 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from html import escape
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from tutelage.model.mdp import Domain, absorbing_states
 from tutelage.model.names import as_text
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput
-from tutelage.pictures.plots import COLOURS, draw_rounds
+from tutelage.pictures.plots import COLOURS, draw_rounds, look
 from tutelage.pictures.world import draw_world
 from tutelage.roles import Lesson, Response
 from tutelage.transcripts import Transcript
@@ -121,7 +120,7 @@ def draw_policy(axes: Axes, domain: Domain | ObjectWorld, policy: ArrayLike, *, 
     states = [int(state) for state in np.argsort(-visits, kind="stable")[:n_states] if visits[state] > 0]
     for place, state in enumerate(states):
         choices = np.arange(mdp.first_choice[state], mdp.first_choice[state + 1])
-        widths, colours = chosen[choices], list(islice(cycle(COLOURS), len(choices)))
+        widths, colours = chosen[choices], [look(number)["color"] for number in range(len(choices))]
         bars = axes.barh(place, widths, 0.8, np.cumsum(widths) - widths, color=colours, edgecolor="white", alpha=0.6)
         room = np.where(widths > 0.1, 40 * widths, 0).astype(int)
         names = [as_text(domain.choice_name(choice))[:most] for choice, most in zip(choices, room, strict=True)]
