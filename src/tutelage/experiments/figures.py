@@ -47,9 +47,8 @@ def illustrated() -> dict[str, Any]:
     optimum, where no push is realised, and at its first response. Figure 7 pushes from inside the accepted set:
     "start", "lesson" and "answer" are mu_L^i, mu_T^i+1 and mu_L^i+1. "avoided" has (S,) booleans.
     """
-    whole, weights = WORLD.domain("L2"), WORLD.true_weights[:2]
-    features, avoided = whole.reward_features[:, :2], whole.preference_features[:, 1:]
-    domain = tl.Domain(whole.mdp, features, avoided, whole.reward_names[:2], whole.preference_names[1:])
+    whole, weights = WORLD.domain(["green within 1 cell"]), WORLD.true_weights[:2]
+    domain = replace(whole, reward_features=whole.reward_features[:, :2], reward_names=whole.reward_names[:2])
     learner = tl.HardLearner(domain, LIMIT * domain.mdp.steps)
     teacher = tl.LineSearchTeacher(domain, weights, *PUSHES)
     optimal, aware = optimal_lesson(domain, weights), tl.AwareCmdpTeacher(domain, weights, learner).plan().lesson
@@ -63,7 +62,7 @@ def illustrated() -> dict[str, Any]:
         "reachable": tl.vertices(domain, tl.no_limits(domain)),
         "feasible": tl.vertices(domain, tl.preference_limits(domain, learner.violation_allowance)),
         "weights": weights,
-        "avoided": avoided[:, 0] > 0,
+        "avoided": domain.preference_features[:, 0] > 0,
         "points": {"optimal": optimal.expectation, "answered": answered, "aware": aware.expectation},
         "cases": cases[:2],
         "start": start,

@@ -41,10 +41,7 @@ KILLED = {
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Where rows are computed: in `jobs` processes, or on a Dask cluster, where its scheduler has an `address`.
-
-    connect_seconds: the time limit for connecting to the scheduler.
-    """
+    """Where rows are computed: in `jobs` processes, or on a Dask cluster, where its scheduler has an `address`."""
 
     jobs: int = 1
     address: str = ""

@@ -101,8 +101,7 @@ class Store:
                 name = " ".join(map(str, row.key[1:]))
                 logging.getLogger(__name__).warning("%s: the row %s is damaged; it is computed again", self.path, name)
                 damaged.append(row.key)
-        if damaged:
-            self.drop(damaged)
+        self.drop(damaged)
         return rows
 
     def drop(self, keys: Iterable[RowKey]) -> None:

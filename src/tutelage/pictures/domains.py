@@ -100,8 +100,6 @@ def draw_map(axes: Axes, domain: Domain, *, shown: ArrayLike | None = None, done
         if 0 < len(marked) <= 20:
             axes.scatter(*marked.T, marker=marker, label=label, **ENDS)
     axes.legend(handles=[*handles, *axes.get_legend_handles_labels()[0]], fontsize="small", frameon=False)
-    axes.set_aspect("equal")
-    axes.set_axis_off()
 
 
 def draw_policy(axes: Axes, domain: Domain | ObjectWorld, policy: ArrayLike, *, n_states: int = 12) -> None:
@@ -147,8 +145,6 @@ def routes_picture(domain: Domain, shown: Shown) -> Figure:
         axes.plot(*way.T, label=_heading(item), solid_capstyle="round", **style)
         axes.scatter(*way[:1].T, marker="o", label="start" if number == 0 else None, **ENDS)
         axes.scatter(*way[-1:].T, marker="*", label="end" if number == 0 else None, **ENDS)
-    axes.set_aspect("equal")
-    axes.set_axis_off()
     axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False)
     return figure
 
@@ -159,12 +155,14 @@ def _heading(item: ShownDemonstration) -> str:
 
 
 def _draw_ways(axes: Axes, domain: Domain, at: Matrix) -> tuple[Matrix, Indices]:
-    """All moves between different places, in grey: (k, 2, 2), their ends, and (k,), the transition of each."""
+    """A map of all moves between different places, in grey: (k, 2, 2), their ends, and (k,), the transition of each."""
     pairs, _, entries = ways(domain, np.arange(domain.mdp.n_choices), at)
     # The rests of budgets repeat every way.
     drawn = list(np.unique(at[pairs], axis=0))
     axes.add_collection(LineCollection(drawn, colors="0.85", linewidths=0.7, zorder=1))
     axes.autoscale_view()
+    axes.set_aspect("equal")
+    axes.set_axis_off()
     return at[pairs], entries
 
 
