@@ -49,10 +49,6 @@ class LearnerSetting:
     n_sampled: int = 0
     given: Given | None = None
 
-    @classmethod
-    def of(cls, model: str, **options: Any) -> "LearnerSetting":
-        return cls(model, tuple(options.items()))
-
     @property
     def allowances(self) -> dict[str, float]:
         """Those of each preference that has its own, and of the others; empty for a learner that is told none."""
@@ -162,8 +158,9 @@ TABLE_1_COLUMNS = {
 
 def soft_setting(model: str, mismatch_penalty: float, violation_penalty: float) -> LearnerSetting:
     """The learner of Sec. 6.1 with delta_c = 0, solved exactly or by the published schedule."""
-    steps = {"max_steps": 300} if model == "published" else {}
-    return LearnerSetting.of(model, mismatch_penalty=mismatch_penalty, violation_penalty=violation_penalty, **steps)
+    steps = (("max_steps", 300),) if model == "published" else ()
+    penalties = (("mismatch_penalty", mismatch_penalty), ("violation_penalty", violation_penalty))
+    return LearnerSetting(model, penalties + steps)
 
 
 # Sec. 6.2 and App. B.2 -------------------------------------------------------------------------------------------
@@ -172,8 +169,8 @@ UNKNOWN_LEARNERS = ("L1", "L2", "L3")
 # When adaptive teachers end in the paper's worlds: eps, as a distance of expectations or a reward.
 PAPER_STOPS = {"volume_search": 0.01, "volume_search_printed": 0.01, "line_search": 1e-3, "line_search_printed": 1e-3}
 
-EXACT = LearnerSetting.of("hard", violation_allowance=2.5)
-FOOTNOTE = LearnerSetting.of("footnote", mismatch_penalty=20.0, violation_allowance=2.5)
+EXACT = LearnerSetting("hard", ((ALLOWANCE, 2.5),))
+FOOTNOTE = LearnerSetting("footnote", (("mismatch_penalty", 20.0), (ALLOWANCE, 2.5)))
 # By the published schedule. Table 1 has 300 steps; for Sec. 6.2 the paper does not state the number.
 STEPS = (100, 300, 500, 1000)
 PUBLISHED = tuple(LearnerSetting("footnote_published", (*FOOTNOTE.options, ("max_steps", n))) for n in STEPS)

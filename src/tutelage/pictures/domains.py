@@ -59,11 +59,8 @@ def draw_features(
         spread = (errors or {}).get(kind)
         axes.barh(offsets, values, height, xerr=spread, label=kind, capsize=2, ecolor="0.3", **BARS[kind])
     if allowed is not None:
-        mark: dict[str, Any] = {"color": "black", "linewidth": 2, "linestyle": "--"}
-        for place, limit in zip(places, allowed, strict=False):
-            if np.isfinite(limit):
-                axes.plot([limit, limit], [place - 0.45, place + 0.45], **mark)
-        axes.plot([], [], label="allowed", **mark)
+        at, limits = places[np.isfinite(allowed)], allowed[np.isfinite(allowed)]
+        axes.vlines(limits, at - 0.45, at + 0.45, colors="black", linestyles="--", label="allowed", linewidth=2)
     axes.set_yticks(places, names)
     axes.invert_yaxis()
     axes.axvline(0.0, color="0.3", linewidth=0.8)
