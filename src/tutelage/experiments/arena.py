@@ -66,7 +66,7 @@ def feature_grid(seed: int, size: int = 6, n_features: int = 4) -> tuple[tl.Doma
     features = np.eye(n_features)[rng.integers(n_features, size=size * size)]
     weights = rng.normal(size=n_features)
     weights /= np.linalg.norm(weights)
-    # What pays best is what the learner would rather avoid.
+    # The learner would rather avoid what pays best.
     names = tuple(f"feature {k}" for k in range(n_features))
     avoided = features[:, [int(weights.argmax())]]
     return limited(tl.Domain(mdp, features, avoided, names, ("the best feature",)), weights)

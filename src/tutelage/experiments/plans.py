@@ -157,7 +157,7 @@ def _saved(domain: Any, folder: Path) -> Path:
     if not isinstance(domain, Domain):
         raise InvalidInput(f"domain must be a Domain, or a function of the seed that returns one, got {domain!r}")
     folder.mkdir(parents=True, exist_ok=True)
-    # Another run may save its own domain at the same time.
+    # Another run may save a domain at the same time.
     draft = folder / f"draft-{uuid4().hex}.npz"
     save(domain, draft)
     return draft.rename(folder / f"domain-{checksum_of(draft)[:16]}.npz")

@@ -21,7 +21,7 @@ def _before_a_loss(rewards: Sequence[float]) -> int:
     return next((n for n, (now, then) in enumerate(pairwise(rewards), 1) if then < now), len(rewards))
 
 
-# What Sec. 6.2 leaves open, and the values that were tried.
+# What Sec. 6.2 leaves open, and the values tried.
 MODELS = {"footnote 1, exactly": settings.FOOTNOTE, "exact projection": settings.EXACT}
 MODELS |= {f"footnote 1, {n} steps": model for n, model in zip(settings.STEPS, settings.PUBLISHED, strict=True)}
 CHOICES: dict[str, dict[str, Any]] = {
@@ -49,7 +49,7 @@ NEEDS = {
 # The learner of Eq. 2, and our own teachers.
 OURS = {name: next(iter(values)) for name, values in CHOICES.items()} | {"volume search": "ours"}
 OURS |= dict.fromkeys(("learner of one lesson", "learner in rounds"), "exact projection")
-# A label for each choice, or for those that a column needs.
+# A label for each choice, or for those of a column.
 Reading = Mapping[str, str]
 Labels = tuple[str, ...]
 # By column and the labels of what it needs: its cells, where the rows have all of their worlds.

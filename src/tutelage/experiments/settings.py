@@ -1,8 +1,4 @@
-"""Every setting of the paper's experiments, as data: which learner is taught by which teacher in which world.
-
-A task describes one row of results. A row is identified by its world, the learner's preferences, the teacher's name,
-and a hash of all other settings and the version of the package.
-"""
+"""Every setting of the paper's experiments, as data: which learner is taught by which teacher in which world."""
 
 import hashlib
 import json
@@ -30,7 +26,7 @@ N_WORLDS = 10
 # (name, value) pairs. An allowance by name is such pairs again.
 Options = tuple[tuple[str, Any], ...]
 ALLOWANCE = "violation_allowance"
-# The other options of the learner models of this package.
+# The other options of this package's learner models.
 NUMBERS = ("mismatch_penalty", "violation_penalty", "max_steps")
 # The names by which a player may ask for the seed of its task.
 SEEDS = ("seed", "rng")

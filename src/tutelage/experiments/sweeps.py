@@ -235,6 +235,5 @@ def _learner_label(task: Task) -> str:
 
 def _label(name: str, options: Iterable[tuple[str, float | str]]) -> str:
     """A name, and options that are numbers or texts."""
-    return ", ".join(
-        [name, *(f"{key} {value if isinstance(value, str) else format(value, 'g')}" for key, value in options)]
-    )
+    told = (f"{key} {value if isinstance(value, str) else format(value, 'g')}" for key, value in options)
+    return ", ".join([name, *told])

@@ -145,7 +145,7 @@ class Cell:
     def as_data(self) -> dict[str, Any]:
         """The cell for JSON; unknown numbers are null."""
         printed, deviation = self.printed or (math.nan, math.nan)
-        # As Table 1 prints it after the plus-minus sign.
+        # As Table 1 prints it after ±.
         as_printed = float(np.std(self.rewards)) / len(self.rewards) if self.rewards else math.nan
         numbers = {"mean": self.estimate.mean, "standard_error": self.estimate.error, "as_printed": as_printed}
         numbers |= {"printed": printed, "printed_deviation": deviation, "difference": self.estimate.mean - printed}

@@ -114,10 +114,7 @@ def named_parts(text: str) -> tuple[str, ...]:
 
 @cache
 def worlds_in(world_set: str, size: int, n: int) -> tuple[WorldName, ...]:
-    """The first n worlds of a set, by the name that results carry: "seeds", "reachable" or "text".
-
-    The reachable ones have a plus that L3 reaches, and a dot that L5 reaches, without any violation.
-    """
+    """The first n worlds of a set, by the name that results carry: "seeds", "reachable" or "text"."""
     names = (WorldName("text" if world_set == "text" else "published", seed, size) for seed in count())
     if world_set == "reachable":
         worlds = ((name, name.make()) for name in names)

@@ -195,7 +195,7 @@ def save_picture(figure: Figure, stem: AnyPath) -> list[Path]:
 
 def as_svg(figure: Figure) -> str:
     """The picture as an SVG text; letters are paths, so that it needs no font."""
-    # Without a salt the identifiers in an SVG are random.
+    # Without a salt, identifiers in an SVG are random.
     with rc_context({"svg.hashsalt": "tutelage", "svg.fonttype": "path"}):
         return _rendered(figure, "svg", metadata={"Date": None, "Creator": "Tutelage"}).decode()
 
