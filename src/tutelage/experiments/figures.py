@@ -140,7 +140,7 @@ def scale(values: Iterable[float], margin: float = 0.0) -> tuple[float, float]:
 
 
 def line_search_figure(result: Mapping[str, Any]) -> Figure:
-    """Figure 6: the line search in the plane (App. C.2)."""
+    """Figure 6: the line search (App. C.2)."""
     figure = Figure(figsize=(6.4, 5.6), layout="constrained")
     axes = figure.subplots()
     draw_pushes(axes, result["reachable"], result["cases"], result["weights"])

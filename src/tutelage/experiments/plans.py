@@ -85,7 +85,7 @@ def read_plan(
 def _read(path: AnyPath) -> dict[str, Any]:
     with open_regular(path) as file:
         try:
-            return tomllib.loads(file.read().decode())
+            return tomllib.load(file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InvalidInput(f"{path} is not a TOML file: {error}") from error
 

@@ -54,7 +54,7 @@ class Panel:
 
 
 def look(number: int) -> dict[str, Any]:
-    """A colour and a marker; the first 36 pairs differ."""
+    """A colour and a marker; 36 pairs differ."""
     turn, place = divmod(number, len(COLOURS))
     return {"color": COLOURS[place], "marker": MARKERS[(place + turn) % len(MARKERS)]}
 
