@@ -61,7 +61,7 @@ def test_a_teacher_that_is_registered_teaches_at_the_command_line(toy):
 
 def test_a_teacher_that_is_registered_has_a_row_in_an_experiment(toy):
     task = Task(
-        WorldName("text", 0, 4), "L2", LearnerSetting.of("hard", violation_allowance=50.0), TeacherSetting("toy")
+        WorldName("text", 0, 4), "L2", LearnerSetting("hard", (("violation_allowance", 50.0),)), TeacherSetting("toy")
     )
     uniform = tl.expectation(DOMAIN, tl.uniform_policy(DOMAIN.mdp)).reward @ WORLD.true_weights
     assert compute_row(task).outcome["lesson_rewards"] == pytest.approx([uniform])

@@ -12,7 +12,7 @@ from tutelage.experiments.readings import CHOICES, NEEDS, best, compare, survey,
 from tutelage.experiments.settings import SIZES, UNKNOWN_LEARNERS, Task
 from tutelage.experiments.store import Row
 from tutelage.experiments.tables import printed_unknown
-from tutelage.experiments.worlds import WORLD_SETS
+from tutelage.experiments.worlds import worlds_in
 
 # The planted reading. Its published learner has the printed rewards; every other learner has others.
 PLANTED = {
@@ -60,7 +60,7 @@ def planted_rows(n_worlds=10):
         (settings.FOOTNOTE, *settings.PUBLISHED), (*settings.KNOWING, settings.VOLUME_PRINTED, settings.LINE)
     )
     for (model, teacher), size, learner in product(taught, SIZES, UNKNOWN_LEARNERS):
-        for place, world in enumerate(WORLD_SETS["reachable"](size, n_worlds)):
+        for place, world in enumerate(worlds_in("reachable", size, n_worlds)):
             task = Task(world, learner, model, teacher)
             rows[task.key] = Row(task.key, "", json.dumps(outcome(task, place % 10)), "", "")
     return rows
@@ -127,7 +127,7 @@ def test_the_tables_say_what_each_choice_changes_and_name_every_number(rows):
 
 def test_a_number_that_agrees_with_another_value_only_is_named(rows):
     changed = dict(rows)
-    for world in WORLD_SETS["reachable"](10, 10):
+    for world in worlds_in("reachable", 10, 10):
         key = Task(world, "L2", settings.PUBLISHED[3], settings.AGNOSTIC).key
         other = Task(world, "L2", settings.PUBLISHED[1], settings.AGNOSTIC).key
         changed[other], changed[key] = replace(rows[key], key=other), replace(rows[other], key=key)

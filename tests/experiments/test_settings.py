@@ -32,7 +32,7 @@ def test_the_slow_rows_are_others_than_the_quick_ones():
         replace(TASK, world=WorldName("text", 0, 10)),
         replace(TASK, world=WorldName("published", 0, 15)),
         replace(TASK, model=FOOTNOTE),
-        replace(TASK, model=LearnerSetting.of("hard", violation_allowance=2.0)),
+        replace(TASK, model=LearnerSetting("hard", (("violation_allowance", 2.0),))),
         replace(TASK, teacher=TeacherSetting("line_search", max_rounds=100)),
         replace(TASK, teacher=TeacherSetting("volume_search", max_rounds=99)),
         replace(TASK, teacher=TeacherSetting("volume_search", (("cut_tightness", 1),), max_rounds=100)),

@@ -9,7 +9,7 @@ from tutelage.experiments.settings import tasks_in
 from tutelage.experiments.store import Row
 from tutelage.experiments.sweeps import collected
 from tutelage.experiments.targets import TARGETS, UNTOLD, panel, rounds_target
-from tutelage.experiments.worlds import reachable_worlds
+from tutelage.experiments.worlds import worlds_in
 
 # The learner of each figure of rounds.
 FIGURES = {"L2": "figure3", "L1": "figure4", "L3": "figure5"}
@@ -56,7 +56,7 @@ def test_a_figure_of_rounds_shows_the_rewards_of_its_own_learner(name, learner):
             result = {"reward": rewards[-1], "learner_rewards": rewards, "lesson_rewards": [r + 5 for r in rewards]}
             rows[task.key] = Row(task.key, "", json.dumps(result), "", "")
     figure = TARGETS[name].draw(rows, 2)
-    base, seeds = {"L1": 10.0, "L2": 20.0, "L3": 30.0}[learner], [w.seed for w in reachable_worlds(10, 2)]
+    base, seeds = {"L1": 10.0, "L2": 20.0, "L3": 30.0}[learner], [w.seed for w in worlds_in("reachable", 10, 2)]
     for axes in figure.axes:
         assert axes.get_title().startswith(f"{learner}, ")
         lines = {line.get_label(): line.get_ydata() for line in axes.lines}

@@ -3,14 +3,14 @@
 import pytest
 
 from tutelage.environments.object_world import ObjectWorld
-from tutelage.experiments.worlds import WorldName, can_reach, reachable_worlds, seeds_of
+from tutelage.experiments.worlds import WorldName, can_reach, worlds_in
 from tutelage.outcomes import InvalidModel
 
 
 def test_the_reachable_worlds_are_those_of_the_stated_rule():
     """As found while the prints were matched: the first ten on 10x10."""
-    assert [world.seed for world in reachable_worlds(10, 10)] == [0, 1, 6, 7, 26, 30, 31, 43, 47, 51]
-    assert [world.seed for world in seeds_of("published", 10, 3)] == [0, 1, 2]
+    assert [world.seed for world in worlds_in("reachable", 10, 10)] == [0, 1, 6, 7, 26, 30, 31, 43, 47, 51]
+    assert [world.seed for world in worlds_in("seeds", 10, 3)] == [0, 1, 2]
 
 
 def test_what_can_be_reached_without_a_violation():

@@ -20,10 +20,10 @@ def _axes():
 
 def test_bars_have_the_lengths_of_the_features_and_marks_stand_at_the_limits():
     axes = _axes()
-    draw_features(axes, ["a", "b"], {"shown": [1.0, -2.0], "done": [0.5, 3.0]}, allowed=[0.7, np.inf])
+    draw_features(axes, ["a", "b"], {"shown": [1.0, -2.0], "done": [0.5, 3.0]}, allowed=np.array([0.7, np.inf]))
     assert sorted(bar.get_width() for bar in axes.patches) == [-2.0, 0.5, 1.0, 3.0]
-    marks = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 2 and line.get_linestyle() == "--"]
-    assert marks == [0.7], "an infinite limit has no mark"
+    (marks,) = axes.collections
+    assert [mark[:, 0].tolist() for mark in marks.get_segments()] == [[0.7, 0.7]], "an infinite limit has no mark"
     assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
 
 

@@ -14,23 +14,17 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import tutelage as tl
+from tutelage import registry
 from tutelage.arrays import Flags, Indices, Vector
 from tutelage.experiments.means import Mean, as_text, draw_means
 from tutelage.experiments.sweeps import Sweep
 from tutelage.experiments.tables import Grid, pivot
 from tutelage.teachers.base import best_kept
-from tutelage.teachers.candidates import CandidateTeacher
 
 KINDS, AWARE = ("none", "soft", "hard"), "aware "
 GAIN = "reward with aware teachers less without"
 LEARNERS = ("maximum entropy", "projection", "sequential", "cloning", "Bayesian", "apprentice")
-TEACHERS: Mapping[str, type[CandidateTeacher]] = {
-    "random": tl.RandomTeacher,
-    "set cover": tl.SetCoverTeacher,
-    "omniscient": tl.OmniscientTeacher,
-    "black box": tl.BlackBoxTeacher,
-    "curriculum": tl.CurriculumTeacher,
-}
+TEACHERS = ("random", "set cover", "omniscient", "black box", "curriculum")
 # Demonstrations of a lesson, rounds, and candidates: the budget that all teachers have.
 N_SHOWN, N_ROUNDS, N_CANDIDATES = 2, 6, 10
 STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))
@@ -72,7 +66,7 @@ def feature_grid(seed: int, size: int = 6, n_features: int = 4) -> tuple[tl.Doma
     features = np.eye(n_features)[rng.integers(n_features, size=size * size)]
     weights = rng.normal(size=n_features)
     weights /= np.linalg.norm(weights)
-    # What pays best is what the learner would rather avoid.
+    # The learner would rather avoid what pays best.
     names = tuple(f"feature {k}" for k in range(n_features))
     avoided = features[:, [int(weights.argmax())]]
     return limited(tl.Domain(mdp, features, avoided, names, ("the best feature",)), weights)
@@ -162,10 +156,12 @@ def make_learner(domain: tl.Domain, seed: int, *, name: str, kind: str) -> tl.Le
 
 def make_teacher(
     domain: tl.Domain, true_weights: Vector, learner: Any, seed: int, *, name: str, is_aware: bool
-) -> CandidateTeacher:
+) -> tl.Teacher:
     """A teacher of a name; aware: its demonstrations keep the learner's preferences."""
+    maker = registry.TEACHERS[name.replace(" ", "_")].made_by
     budget: dict[str, Any] = {"n_demonstrations": N_SHOWN, "max_starts": N_CANDIDATES, "max_lessons": N_ROUNDS}
-    return TEACHERS[name](domain, true_weights, learner, aware=is_aware, **budget, rng=seed)
+    made: tl.Teacher = maker(domain, true_weights, learner, aware=is_aware, **budget, rng=seed)
+    return made
 
 
 def bound(true_weights: Vector, learner: Any) -> float:

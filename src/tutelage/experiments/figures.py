@@ -7,7 +7,6 @@ plane of stars and pluses of one small world.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,6 @@ LABELS = {"optimal": r"$\pi_1 = \pi^*$", "answered": r"$\pi_2$", "aware": r"$\pi
 MEANINGS = ("the best of all", r"the learner's answer to $\pi^*$", "the best that the learner accepts")
 
 
-@cache
 def illustrated() -> dict[str, Any]:
     """What Figures 1, 6 and 7 show of a learner that avoids green within one cell: corners (n, 2) and points (2,).
 
@@ -49,9 +47,8 @@ def illustrated() -> dict[str, Any]:
     optimum, where no push is realised, and at its first response. Figure 7 pushes from inside the accepted set:
     "start", "lesson" and "answer" are mu_L^i, mu_T^i+1 and mu_L^i+1. "avoided" has (S,) booleans.
     """
-    whole, weights = WORLD.domain("L2"), WORLD.true_weights[:2]
-    features, avoided = whole.reward_features[:, :2], whole.preference_features[:, 1:]
-    domain = tl.Domain(whole.mdp, features, avoided, whole.reward_names[:2], whole.preference_names[1:])
+    whole, weights = WORLD.domain(["green within 1 cell"]), WORLD.true_weights[:2]
+    domain = replace(whole, reward_features=whole.reward_features[:, :2], reward_names=whole.reward_names[:2])
     learner = tl.HardLearner(domain, LIMIT * domain.mdp.steps)
     teacher = tl.LineSearchTeacher(domain, weights, *PUSHES)
     optimal, aware = optimal_lesson(domain, weights), tl.AwareCmdpTeacher(domain, weights, learner).plan().lesson
@@ -65,7 +62,7 @@ def illustrated() -> dict[str, Any]:
         "reachable": tl.vertices(domain, tl.no_limits(domain)),
         "feasible": tl.vertices(domain, tl.preference_limits(domain, learner.violation_allowance)),
         "weights": weights,
-        "avoided": avoided[:, 0] > 0,
+        "avoided": domain.preference_features[:, 0] > 0,
         "points": {"optimal": optimal.expectation, "answered": answered, "aware": aware.expectation},
         "cases": cases[:2],
         "start": start,
@@ -87,8 +84,9 @@ def figure1(world: tl.ObjectWorld, result: Mapping[str, Any]) -> Figure:
     answer = (LABELS["optimal"], LABELS["answered"])
     draw_reachable(plane, result["reachable"], result["feasible"], points, arrows=[answer])
     plane.set_title("(b) what policies collect", fontsize="medium")
-    meanings = {label: f"{label}: {meaning}" for label, meaning in zip(LABELS.values(), MEANINGS, strict=True)}
-    legend(right, plane, names=meanings, loc="outside right center")
+    for drawn, meaning in zip(plane.lines, MEANINGS, strict=True):
+        drawn.set_label(f"{drawn.get_label()}: {meaning}")
+    legend(right, plane, loc="outside right center")
     return figure
 
 
@@ -142,7 +140,7 @@ def scale(values: Iterable[float], margin: float = 0.0) -> tuple[float, float]:
 
 
 def line_search_figure(result: Mapping[str, Any]) -> Figure:
-    """Figure 6: the line search in the plane (App. C.2)."""
+    """Figure 6: the line search (App. C.2)."""
     figure = Figure(figsize=(6.4, 5.6), layout="constrained")
     axes = figure.subplots()
     draw_pushes(axes, result["reachable"], result["cases"], result["weights"])
@@ -260,10 +258,9 @@ def plane_picture(domain: tl.Domain, learner: tl.Learner, final: tl.TaughtRound,
 
 
 def legend(figure: FigureBase, *several: Axes, loc: Any = "outside lower center", **options: Any) -> None:
-    """One legend for the labelled artists of the axes, each label once. names, if given: what to write for a label."""
-    names = options.pop("names", {})
+    """One legend for the labelled artists of the axes, each label once."""
     labelled = [pair for axes in several for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
-    handles = {names.get(label, label): handle for handle, label in labelled}
+    handles = {label: handle for handle, label in labelled}
     figure.legend(handles.values(), handles, loc=loc, frameon=False, **options)
 
 

@@ -20,7 +20,7 @@ from tutelage.outcomes import InvalidInput
 from tutelage.pictures.plots import Curve, Panel, look
 
 AnyRow = Mapping[str, Any]
-# A case, and the one row of a learner and a teacher in it.
+# A case, and the number of a row in it.
 Spot = tuple[Hashable, Hashable]
 # The rows of one learner in one group, by teacher.
 Taught = dict[str, dict[Spot, AnyRow]]
@@ -96,7 +96,7 @@ def means_of_learner(place: tuple[str, str], taught: Taught, of: str, against: s
 
 
 def estimate(values: Mapping[Spot, float]) -> Estimate:
-    """The mean over cases of the mean within each case."""
+    """The mean over cases of the mean within each."""
     cases: dict[Hashable, list[float]] = {}
     for (case, _), value in values.items():
         cases.setdefault(case, []).append(value)
@@ -211,9 +211,8 @@ def draw_means(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:
             place = learners.index(mean.learner) + 0.7 * ((number + 0.5) / len(teachers) - 0.5)
             value, error = np.nan_to_num([mean.reward, mean.standard_error])
             if not math.isnan(mean.reward):
-                axes.errorbar(
-                    value, place, xerr=error, capsize=2, markersize=5, label=column_label(mean.teacher), **look(number)
-                )
+                style = look(number) | {"capsize": 2, "markersize": 5, "label": column_label(mean.teacher)}
+                axes.errorbar(value, place, xerr=error, **style)
             # A mean over fewer cases than its neighbours says so.
             if mean.n_failed:
                 axes.annotate(f"  {mean.n_failed} failed", (value + error, place), va="center", size=6)
@@ -229,16 +228,15 @@ def draw_curves(several: Sequence[MeanCurve], of: str) -> Figure:
     """One panel for each group of domains and learner, with a band of one standard error around each mean."""
     teachers, panels = _distinct(curve.teacher for curve in several), []
     for place in _distinct((curve.domain, curve.learner) for curve in several):
-        here = {curve.teacher: curve for curve in several if (curve.domain, curve.learner) == place}
         # A teacher that failed everywhere keeps its colour, and has no line.
-        parts = [
-            (here[name].values, (), here[name].errors, here[name].budgets) if name in here else ((),)
-            for name in teachers
-        ]
-        drawn = [Curve(column_label(name), *part) for name, part in zip(teachers, parts, strict=True)]
-        (by,) = {curve.by for curve in here.values()}
+        drawn = {teacher: Curve(column_label(teacher), ()) for teacher in teachers}
+        here = [curve for curve in several if (curve.domain, curve.learner) == place]
+        for curve in here:
+            shown = (curve.values, (), curve.errors, curve.budgets)
+            drawn[curve.teacher] = Curve(column_label(curve.teacher), *shown)
+        by = here[0].by
         labels = ("round" if by == "round" else f"{by[2:]} shown", _words(of))
-        panels.append(Panel("\n".join(place), drawn, labels=labels, group=place[0]))
+        panels.append(Panel("\n".join(place), [*drawn.values()], labels=labels, group=place[0]))
     return rounds_figure(panels)
 
 

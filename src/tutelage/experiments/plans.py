@@ -10,7 +10,6 @@ from itertools import product
 from operator import index
 from os import PathLike
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -34,7 +33,6 @@ COUNT, AMOUNT = Option("a number of things", 0, 0, 10**9), Option("any amount", 
 TOLD = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: "preference_features"}
 
 Players = Mapping[str, Callable[..., Any]]
-NO_PLAYERS: Players = MappingProxyType({})
 
 
 class Place(NamedTuple):
@@ -51,9 +49,9 @@ def read_plan(
     plan: AnyPath | Mapping[str, Any],
     folder: Path,
     *,
-    learners: Players = NO_PLAYERS,
-    teachers: Players = NO_PLAYERS,
-    metrics: Players = NO_PLAYERS,
+    learners: Players | None = None,
+    teachers: Players | None = None,
+    metrics: Players | None = None,
     seeds: Iterable[int] | None = None,
     version: str = "",
 ) -> list[Task]:
@@ -64,6 +62,7 @@ def read_plan(
     beside = Path(plan).parent if isinstance(plan, str | PathLike) else Path()
     data = _read(plan) if isinstance(plan, str | PathLike) else plan
     _check_names(data, OF_PLAN, "a plan")
+    learners, teachers, metrics = learners or {}, teachers or {}, metrics or {}
     for name, given in {"learners": learners, "teachers": teachers, "metrics": metrics}.items():
         if not isinstance(given, Mapping):
             raise InvalidInput(f"{name} must be a mapping from names to classes or functions")
@@ -86,7 +85,7 @@ def read_plan(
 def _read(path: AnyPath) -> dict[str, Any]:
     with open_regular(path) as file:
         try:
-            return tomllib.loads(file.read().decode())
+            return tomllib.load(file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InvalidInput(f"{path} is not a TOML file: {error}") from error
 
@@ -158,7 +157,7 @@ def _saved(domain: Any, folder: Path) -> Path:
     if not isinstance(domain, Domain):
         raise InvalidInput(f"domain must be a Domain, or a function of the seed that returns one, got {domain!r}")
     folder.mkdir(parents=True, exist_ok=True)
-    # Another run may save its own domain at the same time.
+    # Another run may save a domain at the same time.
     draft = folder / f"draft-{uuid4().hex}.npz"
     save(domain, draft)
     return draft.rename(folder / f"domain-{checksum_of(draft)[:16]}.npz")

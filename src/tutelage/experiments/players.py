@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import cloudpickle
@@ -148,11 +148,8 @@ def _parts(value: Any) -> Iterable[Any]:
         return value.co_code, value.co_names, value.co_varnames, value.co_freevars, value.co_consts
     if isinstance(value, FunctionType):
         used = {name: value.__globals__[name] for name in _global_names(value.__code__) if name in value.__globals__}
-        closure = []
-        for cell in value.__closure__ or ():
-            # It is empty before its name has a value.
-            with suppress(ValueError):
-                closure.append(cell.cell_contents)
+        # A cell is empty before its name has a value.
+        closure = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]
         return value.__code__, value.__defaults__, value.__kwdefaults__, closure, used
     if isinstance(value, type):
         # Python makes other attributes with such names, and they may change from run to run.
@@ -171,7 +168,7 @@ def _parts(value: Any) -> Iterable[Any]:
     except Exception:
         return ()
     # As pickled; the items of lists and dictionaries are iterators there.
-    return (reduced,) if isinstance(reduced, str) else [[*p] if isinstance(p, Iterator) else p for p in reduced]
+    return [[*part] if isinstance(part, Iterator) else part for part in reduced]
 
 
 def _global_names(code: CodeType) -> Iterator[str]:

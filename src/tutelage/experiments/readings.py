@@ -11,9 +11,9 @@ from itertools import chain, pairwise, product
 from typing import Any
 
 from tutelage.experiments import settings
-from tutelage.experiments.settings import N_WORLDS, SIZES, UNKNOWN_LEARNERS, LearnerSetting, Task, TeacherSetting
-from tutelage.experiments.tables import Cell, Grid, Rows, printed_unknown, two_errors
-from tutelage.experiments.worlds import WORLD_SETS
+from tutelage.experiments.settings import N_WORLDS, SIZES, UNKNOWN_LEARNERS, LearnerSetting, TeacherSetting, tasks_in
+from tutelage.experiments.tables import Cell, Grid, Rows, printed_unknown
+from tutelage.experiments.worlds import worlds_in
 
 
 def _before_a_loss(rewards: Sequence[float]) -> int:
@@ -21,7 +21,7 @@ def _before_a_loss(rewards: Sequence[float]) -> int:
     return next((n for n, (now, then) in enumerate(pairwise(rewards), 1) if then < now), len(rewards))
 
 
-# What Sec. 6.2 leaves open, and the values that were tried.
+# What Sec. 6.2 leaves open, and the values tried.
 MODELS = {"footnote 1, exactly": settings.FOOTNOTE, "exact projection": settings.EXACT}
 MODELS |= {f"footnote 1, {n} steps": model for n, model in zip(settings.STEPS, settings.PUBLISHED, strict=True)}
 CHOICES: dict[str, dict[str, Any]] = {
@@ -49,11 +49,11 @@ NEEDS = {
 # The learner of Eq. 2, and our own teachers.
 OURS = {name: next(iter(values)) for name, values in CHOICES.items()} | {"volume search": "ours"}
 OURS |= dict.fromkeys(("learner of one lesson", "learner in rounds"), "exact projection")
-# A label for each choice, or for those that a column needs.
+# A label for each choice, or for those of a column.
 Reading = Mapping[str, str]
 Labels = tuple[str, ...]
-# For each column and the labels of what it needs: its cells, where the rows have all of their worlds.
-Survey = Mapping[str, Mapping[Labels, tuple[Cell, ...]]]
+# By column and the labels of what it needs: its cells, where the rows have all of their worlds.
+Survey = Mapping[tuple[str, Labels], tuple[Cell, ...]]
 
 
 def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, batch: int = 0) -> Survey:
@@ -64,8 +64,8 @@ def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, b
     def outcomes(
         worlds: str, size: int, learner: str, model: LearnerSetting, teacher: TeacherSetting
     ) -> list[Mapping[str, Any]] | None:
-        several = WORLD_SETS[worlds](size, n_worlds * (batch + 1))[n_worlds * batch :]
-        keys = [Task(world, learner, model, teacher).key for world in several]
+        tasks = tasks_in(worlds, size, n_worlds * (batch + 1), learner, model, teacher)
+        keys = [task.key for task in tasks[n_worlds * batch :]]
         return [rows[key].outcome for key in keys] if all(key in rows for key in keys) else None
 
     def cells(column: str, values: Mapping[str, Any]) -> Iterator[Cell]:
@@ -78,15 +78,14 @@ def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, b
             taught = [result for result in results if "refused" not in result]
             rewards = tuple(_reward(result, values, is_end=not column.endswith("_round_3")) for result in taught)
             printed, where = printed_unknown(learner, column, size), {"worlds": values["worlds"], "size": size}
-            limit = two_errors(rewards, printed)
-            yield Cell(where, learner, column, rewards, len(results) - len(taught), printed, limit)
+            yield Cell(where, learner, column, rewards, len(results) - len(taught), printed)
 
-    found: dict[str, dict[Labels, tuple[Cell, ...]]] = {column: {} for column in NEEDS}
+    found: dict[tuple[str, Labels], tuple[Cell, ...]] = {}
     for column, needs in NEEDS.items():
         for labels in product(*(CHOICES[name] for name in needs)):
             several = tuple(cells(column, {n: CHOICES[n][label] for n, label in zip(needs, labels, strict=True)}))
             if len(several) == len(sizes) * len(UNKNOWN_LEARNERS):
-                found[column][labels] = several
+                found[column, labels] = several
     return found
 
 
@@ -103,7 +102,7 @@ def _reward(result: Mapping[str, Any], values: Mapping[str, Any], *, is_end: boo
 
 def part(found: Survey, reading: Reading, column: str) -> tuple[Cell, ...]:
     """The nine cells of a column under one reading; none where the rows do not have all."""
-    return found[column].get(tuple(reading.get(name, "") for name in NEEDS[column]), ())
+    return found.get((column, tuple(reading.get(name, "") for name in NEEDS[column])), ())
 
 
 def under(found: Survey, reading: Reading) -> list[Cell]:
@@ -123,14 +122,11 @@ def cells(rows: Rows, n_worlds: int) -> Iterator[Cell]:
 
 def best(found: Survey) -> tuple[Reading, int]:
     """The joint reading under which most means agree, then most spreads, and how many readings were compared."""
-    scores = {
-        column: {labels: _tally(cells)[:2] for labels, cells in by_labels.items()}
-        for column, by_labels in found.items()
-    }
+    scores = {place: _tally(cells)[:2] for place, cells in found.items()}
     compared = dict[Labels, tuple[int, ...]]()
     for labels in product(*CHOICES.values()):
         reading = dict(zip(CHOICES, labels, strict=True))
-        counts = [scores[column].get(tuple(reading[name] for name in needs)) for column, needs in NEEDS.items()]
+        counts = [scores.get((column, tuple(reading[name] for name in needs))) for column, needs in NEEDS.items()]
         if None not in counts:
             compared[labels] = tuple(map(sum, zip(*filter(None, counts), strict=True)))
     most = max(compared, key=lambda labels: compared[labels], default=())
@@ -157,7 +153,7 @@ def compare(rows: Rows, n_worlds: int) -> list[Grid]:
     batches = []
     for size, batch in product(SIZES, range(n_worlds // N_WORLDS)):
         cells = under(survey(rows, N_WORLDS, (size,), batch), reading)
-        worlds = WORLD_SETS["reachable"](size, N_WORLDS * (batch + 1))[N_WORLDS * batch :]
+        worlds = worlds_in("reachable", size, N_WORLDS * (batch + 1))[N_WORLDS * batch :]
         if cells:
             batches.append((f"{size}x{size}", f"{worlds[0].seed} to {worlds[-1].seed}", *map(str, _tally(cells))))
     sizes = ("size", "worlds", "means", "spreads", "both")
@@ -183,7 +179,8 @@ def _choices(found: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
 def _numbers(found: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
     """Each printed number beside ours; where its mean differs, the single choices with which it would agree."""
     for column, needs in NEEDS.items():
-        every, others = found[column].values(), [(n, v) for n in needs for v in CHOICES[n] if v != reading[n]]
+        every = [cells for (name, _), cells in found.items() if name == column]
+        others = [(n, v) for n in needs for v in CHOICES[n] if v != reading[n]]
         single = {f"{n}: {value}": part(found, {**reading, n: value}, column) for n, value in others}
         for place, cell in enumerate(part(found, reading, column)):
             near = [change for change, cells in single.items() if cells and cells[place].verdict == "agrees"]

@@ -41,10 +41,7 @@ KILLED = {
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Where rows are computed: in `jobs` processes, or on a Dask cluster, where its scheduler has an `address`.
-
-    connect_seconds: the time limit for connecting to the scheduler.
-    """
+    """Where rows are computed: in `jobs` processes, or on a Dask cluster, where its scheduler has an `address`."""
 
     jobs: int = 1
     address: str = ""
@@ -115,7 +112,7 @@ def _computed_on_cluster(tasks: Sequence[Task], backend: Backend) -> Iterator[Ro
         import distributed
     except ImportError as error:
         raise MissingExtra("a Dask cluster", "cluster") from error
-    # Its log would repeat the error below as a traceback.
+    # Its log would repeat the error as a traceback.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         client = distributed.Client(backend.address, timeout=backend.connect_seconds)

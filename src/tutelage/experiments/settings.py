@@ -1,8 +1,4 @@
-"""Every setting of the paper's experiments, as data: which learner is taught by which teacher in which world.
-
-A task describes one row of results. A row is identified by its world, the learner's preferences, the teacher's name,
-and a hash of all other settings and the version of the package.
-"""
+"""Every setting of the paper's experiments, as data: which learner is taught by which teacher in which world."""
 
 import hashlib
 import json
@@ -16,7 +12,7 @@ import tutelage
 from tutelage.arrays import finite_or_none
 from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.players import Given, called
-from tutelage.experiments.worlds import WORLD_SETS, DomainFile, WorldName
+from tutelage.experiments.worlds import DomainFile, WorldName, worlds_in
 from tutelage.model.allowances import OTHERS
 from tutelage.model.mdp import Domain
 from tutelage.registry import make_learner
@@ -30,7 +26,7 @@ N_WORLDS = 10
 # (name, value) pairs. An allowance by name is such pairs again.
 Options = tuple[tuple[str, Any], ...]
 ALLOWANCE = "violation_allowance"
-# The other options of the learner models of this package.
+# The other options of this package's learner models.
 NUMBERS = ("mismatch_penalty", "violation_penalty", "max_steps")
 # The names by which a player may ask for the seed of its task.
 SEEDS = ("seed", "rng")
@@ -48,10 +44,6 @@ class LearnerSetting:
     options: Options = ()
     n_sampled: int = 0
     given: Given | None = None
-
-    @classmethod
-    def of(cls, model: str, **options: Any) -> "LearnerSetting":
-        return cls(model, tuple(options.items()))
 
     @property
     def allowances(self) -> dict[str, float]:
@@ -141,7 +133,7 @@ def tasks_in(
     world_set: str, size: int, n_worlds: int, learner: str, model: LearnerSetting, teacher: TeacherSetting
 ) -> list[Task]:
     """The same task in each world of a set."""
-    worlds = WORLD_SETS[world_set](size, n_worlds)
+    worlds = worlds_in(world_set, size, n_worlds)
     return [Task(world, learner, model, teacher, replicate=str(world)) for world in worlds]
 
 
@@ -162,8 +154,9 @@ TABLE_1_COLUMNS = {
 
 def soft_setting(model: str, mismatch_penalty: float, violation_penalty: float) -> LearnerSetting:
     """The learner of Sec. 6.1 with delta_c = 0, solved exactly or by the published schedule."""
-    steps = {"max_steps": 300} if model == "published" else {}
-    return LearnerSetting.of(model, mismatch_penalty=mismatch_penalty, violation_penalty=violation_penalty, **steps)
+    steps = (("max_steps", 300),) if model == "published" else ()
+    penalties = (("mismatch_penalty", mismatch_penalty), ("violation_penalty", violation_penalty))
+    return LearnerSetting(model, penalties + steps)
 
 
 # Sec. 6.2 and App. B.2 -------------------------------------------------------------------------------------------
@@ -172,8 +165,8 @@ UNKNOWN_LEARNERS = ("L1", "L2", "L3")
 # When adaptive teachers end in the paper's worlds: eps, as a distance of expectations or a reward.
 PAPER_STOPS = {"volume_search": 0.01, "volume_search_printed": 0.01, "line_search": 1e-3, "line_search_printed": 1e-3}
 
-EXACT = LearnerSetting.of("hard", violation_allowance=2.5)
-FOOTNOTE = LearnerSetting.of("footnote", mismatch_penalty=20.0, violation_allowance=2.5)
+EXACT = LearnerSetting("hard", ((ALLOWANCE, 2.5),))
+FOOTNOTE = LearnerSetting("footnote", (("mismatch_penalty", 20.0), (ALLOWANCE, 2.5)))
 # By the published schedule. Table 1 has 300 steps; for Sec. 6.2 the paper does not state the number.
 STEPS = (100, 300, 500, 1000)
 PUBLISHED = tuple(LearnerSetting("footnote_published", (*FOOTNOTE.options, ("max_steps", n))) for n in STEPS)

@@ -1,7 +1,6 @@
 """The store of results: one SQLite file with one row for each (settings, world, learner, teacher).
 
-Several runs may share a store. The first row of a task stays; a second one is the same, because equal tasks have equal
-rows. Each has a checksum. A row that was changed since it was stored is named, deleted, and computed again.
+Several runs may share a store. The first row of a task stays; a second one is the same, as equal tasks have equal rows.
 """
 
 import json
@@ -68,7 +67,7 @@ class Store:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._open() as connection:
-            # No other run may change the layout meanwhile.
+            # No other run may change it meanwhile.
             connection.execute("begin immediate")
             (identity,) = connection.execute("pragma application_id").fetchone()
             (layout,) = connection.execute("pragma user_version").fetchone()
@@ -101,8 +100,7 @@ class Store:
                 name = " ".join(map(str, row.key[1:]))
                 logging.getLogger(__name__).warning("%s: the row %s is damaged; it is computed again", self.path, name)
                 damaged.append(row.key)
-        if damaged:
-            self.drop(damaged)
+        self.drop(damaged)
         return rows
 
     def drop(self, keys: Iterable[RowKey]) -> None:
@@ -116,7 +114,7 @@ class Store:
         """A connection whose changes are committed together or not at all; another run may write for a minute."""
         try:
             with closing(sqlite3.connect(self.path, timeout=60.0)) as connection, connection:
-                # A damaged text must not hide the others.
+                # A damaged text must not hide others.
                 connection.text_factory = lambda text: text.decode(errors="replace")
                 yield connection
         except sqlite3.DatabaseError as error:

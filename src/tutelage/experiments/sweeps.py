@@ -144,7 +144,7 @@ def sweep(
     jobs: processes on this machine. address: of a Dask scheduler, in their place. retry: compute the rows that failed
     again. on_row: called after each row is stored.
     """
-    players = {"learners": learners or {}, "teachers": teachers or {}, "metrics": metrics or {}}
+    players = {"learners": learners, "teachers": teachers, "metrics": metrics}
     tasks, store = open_sweep(plan, out, retry=retry, **players, seeds=seeds, version=str(version))
     run(tasks, store, Backend(jobs, address), on_row=on_row)
     return collected(tasks, store.rows())
@@ -235,6 +235,5 @@ def _learner_label(task: Task) -> str:
 
 def _label(name: str, options: Iterable[tuple[str, float | str]]) -> str:
     """A name, and options that are numbers or texts."""
-    return ", ".join(
-        [name, *(f"{key} {value if isinstance(value, str) else format(value, 'g')}" for key, value in options)]
-    )
+    told = (f"{key} {value if isinstance(value, str) else format(value, 'g')}" for key, value in options)
+    return ", ".join([name, *told])

@@ -77,7 +77,6 @@ class Cell:
 
     where: its other coordinates, such as C_r or the size. teacher: its column. rewards: one per world. n_refused: the
     number of worlds without a result, as where no policy keeps the preferences. printed: the paper's entry, if any.
-    tolerance: the largest difference at which the two agree.
     """
 
     where: Mapping[str, Any]
@@ -86,11 +85,20 @@ class Cell:
     rewards: tuple[float, ...]
     n_refused: int
     printed: Printed | None
-    tolerance: float
 
     @property
     def estimate(self) -> Estimate:
         return Estimate.of(self.rewards)
+
+    @property
+    def tolerance(self) -> float:
+        """The largest difference at which our mean and the printed one agree."""
+        is_table_1 = "C_r" in self.where
+        if self.printed is None or (is_table_1 and self.where["worlds"] == "seeds"):
+            return SAME_WORLDS
+        # Table 1 prints std / 10; its true standard error is std / sqrt(10).
+        error = self.printed.deviation * (math.sqrt(N_WORLDS) if is_table_1 else 1.0)
+        return max(OTHER_WORLDS, 2 * math.hypot(self.estimate.error, error))
 
     @property
     def verdict(self) -> str:
@@ -137,7 +145,7 @@ class Cell:
     def as_data(self) -> dict[str, Any]:
         """The cell for JSON; unknown numbers are null."""
         printed, deviation = self.printed or (math.nan, math.nan)
-        # As Table 1 prints it after the plus-minus sign.
+        # As Table 1 prints it after ±.
         as_printed = float(np.std(self.rewards)) / len(self.rewards) if self.rewards else math.nan
         numbers = {"mean": self.estimate.mean, "standard_error": self.estimate.error, "as_printed": as_printed}
         numbers |= {"printed": printed, "printed_deviation": deviation, "difference": self.estimate.mean - printed}
@@ -195,15 +203,11 @@ class Entry:
     n_lessons: int | None = None
 
     def cell(self, rows: Rows) -> Cell:
-        """The learner's rewards in the worlds that were not refused. The worlds of the text are not the paper's."""
-        outcomes, printed = [rows[task.key].outcome for task in self.tasks], self.printed
+        """The learner's rewards in the worlds that were not refused."""
+        outcomes = [rows[task.key].outcome for task in self.tasks]
         taught = [result["learner_rewards"] for result in outcomes if "refused" not in result]
         rewards = tuple(float(each[: self.n_lessons][-1]) for each in taught)
-        tolerance = SAME_WORLDS
-        if printed is not None and self.where["worlds"] != "seeds":
-            # Its true standard error is std / sqrt(10).
-            tolerance = two_errors(rewards, Printed(printed.mean, printed.deviation * math.sqrt(N_WORLDS)))
-        return Cell(self.where, self.learner, self.teacher, rewards, len(outcomes) - len(taught), printed, tolerance)
+        return Cell(self.where, self.learner, self.teacher, rewards, len(outcomes) - len(taught), self.printed)
 
 
 def table_1(n_worlds: int = N_WORLDS) -> Iterator[Entry]:
@@ -228,8 +232,3 @@ def beyond(n_worlds: int = N_WORLDS) -> Iterator[Entry]:
         tasks = tasks_in("seeds", settings.SIZES[0], n_worlds, "L5", settings.untold(learner), teacher)
         for suffix, n_lessons in ({"": None} if teacher.max_rounds == 1 else {"_round_3": 3, "_end": None}).items():
             yield Entry(where, learner, teacher.name + suffix, tasks, None, n_lessons)
-
-
-def two_errors(rewards: tuple[float, ...], printed: Printed) -> float:
-    """Two standard errors of the difference between our mean and the printed one."""
-    return max(OTHER_WORLDS, 2 * math.hypot(Estimate.of(rewards).error, printed.deviation))

@@ -202,7 +202,7 @@ def demo(
     allowance: the discounted visits that L2 allows to each kind of cell it avoids. done: called after each task.
     Returns the results as data, what is printed, and the picture.
     """
-    pairs, hard = figure_2(world), LearnerSetting.of("hard", violation_allowance=allowance)
+    pairs, hard = figure_2(world), LearnerSetting("hard", ((settings.ALLOWANCE, allowance),))
     taught = {each.name: Task(world, "L2", hard, each) for each in settings.KNOWING + settings.ADAPTIVE}
     rows = dict[RowKey, Row]()
     for task in (*pairs.values(), *taught.values()):

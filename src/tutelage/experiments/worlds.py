@@ -6,9 +6,9 @@ seeds in which both can, the *reachable* worlds, fit. That is our inference. The
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from itertools import count, islice
 
@@ -112,25 +112,14 @@ def named_parts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def seeds_of(generator: str, size: int, n: int) -> tuple[WorldName, ...]:
-    """Seeds 0 to n - 1 of a generator."""
-    return tuple(WorldName(generator, seed, size) for seed in range(n))
-
-
 @cache
-def reachable_worlds(size: int, n: int) -> tuple[WorldName, ...]:
-    """The first n seeds with a plus that L3 reaches, and a dot that L5 reaches, without any violation."""
-    worlds = ((name, name.make()) for name in (WorldName("published", seed, size) for seed in count()))
-    fitting = (name for name, world in worlds if can_reach(world, "plus", "L3") and can_reach(world, "dot", "L5"))
-    return tuple(islice(fitting, n))
-
-
-# The sets of worlds, by the name that results carry.
-WORLD_SETS: dict[str, Callable[[int, int], tuple[WorldName, ...]]] = {
-    "seeds": partial(seeds_of, "published"),
-    "reachable": reachable_worlds,
-    "text": partial(seeds_of, "text"),
-}
+def worlds_in(world_set: str, size: int, n: int) -> tuple[WorldName, ...]:
+    """The first n worlds of a set, by the name that results carry: "seeds", "reachable" or "text"."""
+    names = (WorldName("text" if world_set == "text" else "published", seed, size) for seed in count())
+    if world_set == "reachable":
+        worlds = ((name, name.make()) for name in names)
+        names = (name for name, world in worlds if can_reach(world, "plus", "L3") and can_reach(world, "dot", "L5"))
+    return tuple(islice(names, n))
 
 
 def can_reach(world: ObjectWorld, kind: str, learner: str) -> bool:

@@ -8,7 +8,6 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from html import escape
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from tutelage.model.mdp import Domain, absorbing_states
 from tutelage.model.names import as_text
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput
-from tutelage.pictures.plots import COLOURS, draw_rounds
+from tutelage.pictures.plots import COLOURS, draw_rounds, look
 from tutelage.pictures.world import draw_world
 from tutelage.roles import Lesson, Response
 from tutelage.transcripts import Transcript
@@ -60,11 +59,8 @@ def draw_features(
         spread = (errors or {}).get(kind)
         axes.barh(offsets, values, height, xerr=spread, label=kind, capsize=2, ecolor="0.3", **BARS[kind])
     if allowed is not None:
-        mark: dict[str, Any] = {"color": "black", "linewidth": 2, "linestyle": "--"}
-        for place, limit in zip(places, allowed, strict=False):
-            if np.isfinite(limit):
-                axes.plot([limit, limit], [place - 0.45, place + 0.45], **mark)
-        axes.plot([], [], label="allowed", **mark)
+        at, limits = places[np.isfinite(allowed)], allowed[np.isfinite(allowed)]
+        axes.vlines(limits, at - 0.45, at + 0.45, colors="black", linestyles="--", label="allowed", linewidth=2)
     axes.set_yticks(places, names)
     axes.invert_yaxis()
     axes.axvline(0.0, color="0.3", linewidth=0.8)
@@ -101,8 +97,6 @@ def draw_map(axes: Axes, domain: Domain, *, shown: ArrayLike | None = None, done
         if 0 < len(marked) <= 20:
             axes.scatter(*marked.T, marker=marker, label=label, **ENDS)
     axes.legend(handles=[*handles, *axes.get_legend_handles_labels()[0]], fontsize="small", frameon=False)
-    axes.set_aspect("equal")
-    axes.set_axis_off()
 
 
 def draw_policy(axes: Axes, domain: Domain | ObjectWorld, policy: ArrayLike, *, n_states: int = 12) -> None:
@@ -121,7 +115,7 @@ def draw_policy(axes: Axes, domain: Domain | ObjectWorld, policy: ArrayLike, *, 
     states = [int(state) for state in np.argsort(-visits, kind="stable")[:n_states] if visits[state] > 0]
     for place, state in enumerate(states):
         choices = np.arange(mdp.first_choice[state], mdp.first_choice[state + 1])
-        widths, colours = chosen[choices], list(islice(cycle(COLOURS), len(choices)))
+        widths, colours = chosen[choices], [look(number)["color"] for number in range(len(choices))]
         bars = axes.barh(place, widths, 0.8, np.cumsum(widths) - widths, color=colours, edgecolor="white", alpha=0.6)
         room = np.where(widths > 0.1, 40 * widths, 0).astype(int)
         names = [as_text(domain.choice_name(choice))[:most] for choice, most in zip(choices, room, strict=True)]
@@ -148,8 +142,6 @@ def routes_picture(domain: Domain, shown: Shown) -> Figure:
         axes.plot(*way.T, label=_heading(item), solid_capstyle="round", **style)
         axes.scatter(*way[:1].T, marker="o", label="start" if number == 0 else None, **ENDS)
         axes.scatter(*way[-1:].T, marker="*", label="end" if number == 0 else None, **ENDS)
-    axes.set_aspect("equal")
-    axes.set_axis_off()
     axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False)
     return figure
 
@@ -160,12 +152,14 @@ def _heading(item: ShownDemonstration) -> str:
 
 
 def _draw_ways(axes: Axes, domain: Domain, at: Matrix) -> tuple[Matrix, Indices]:
-    """All moves between different places, in grey: (k, 2, 2), their ends, and (k,), the transition of each."""
+    """A map of all moves between different places, in grey: (k, 2, 2), their ends, and (k,), the transition of each."""
     pairs, _, entries = ways(domain, np.arange(domain.mdp.n_choices), at)
     # The rests of budgets repeat every way.
     drawn = list(np.unique(at[pairs], axis=0))
     axes.add_collection(LineCollection(drawn, colors="0.85", linewidths=0.7, zorder=1))
     axes.autoscale_view()
+    axes.set_aspect("equal")
+    axes.set_axis_off()
     return at[pairs], entries
 
 
@@ -201,7 +195,7 @@ def save_picture(figure: Figure, stem: AnyPath) -> list[Path]:
 
 def as_svg(figure: Figure) -> str:
     """The picture as an SVG text; letters are paths, so that it needs no font."""
-    # Without a salt the identifiers in an SVG are random.
+    # Without a salt, identifiers in an SVG are random.
     with rc_context({"svg.hashsalt": "tutelage", "svg.fonttype": "path"}):
         return _rendered(figure, "svg", metadata={"Date": None, "Creator": "Tutelage"}).decode()
 

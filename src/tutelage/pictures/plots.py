@@ -25,12 +25,11 @@ DASHES = ((0, (8, 2)), (0, (5, 2, 1, 2)), (0, (3, 3)), (0, (1, 1, 4, 1)))
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The rewards of one adaptive teacher.
+    """The rewards of one adaptive teacher, whose name is the label.
 
-    label: the teacher's name.
     learner, teacher: the reward of the learner's response and of the lesson, in rounds 1 .. n; the latter may be empty.
-    error: the standard error of the learner's reward in each round, or empty.
-    budgets: what was shown up to each value, in place of the number of its round.
+    error: the standard error of the learner's reward in each round, or empty. budgets: what was shown up to each value,
+    in place of the number of its round.
     """
 
     label: str
@@ -55,7 +54,7 @@ class Panel:
 
 
 def look(number: int) -> dict[str, Any]:
-    """A colour and a marker; the first 36 pairs differ."""
+    """A colour and a marker; 36 pairs differ."""
     turn, place = divmod(number, len(COLOURS))
     return {"color": COLOURS[place], "marker": MARKERS[(place + turn) % len(MARKERS)]}
 

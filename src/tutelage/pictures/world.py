@@ -109,7 +109,7 @@ def reward_scale(vmax: float) -> ScalarMappable:
 
 
 def world_key() -> list[Artist]:
-    """The handles of a legend that explains the picture."""
+    """The handles of a legend of the picture."""
     points: dict[str, Any] = {"linestyle": "", "color": "black"}
     area: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6}
     return [
