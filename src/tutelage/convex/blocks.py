@@ -8,10 +8,11 @@ entry to entry except in a ball. One step of every method of this package is the
 
     minimise over z   gradient @ (z - x) + 1/2 (z - x) @ hessian @ (z - x) + h(z)
 
-On a box by principal pivoting (`box_minima`): entries at a bound are fixed, the others solve a linear system, and those
-that violate their optimality conditions change between fixed and free. With balls by an interior point (Clarabel),
-which is not exact, but shows which entries rest at zero or at a bound, and which balls bind (`Block.settled`). With
-these fixed, the optimality conditions are equations in the free entries and one multiplier m for each surface,
+On a box by principal pivoting (`box_minimum`): entries at a bound are fixed, the others solve a linear system, and
+those that violate their optimality conditions change between fixed and free. With balls by an interior point
+(Clarabel), which is not exact, but shows which entries rest at zero or at a bound, and which balls bind
+(`Block.settled`). With these fixed, the optimality conditions are equations in the free entries and one multiplier m
+for each surface,
 
     hessian (z - x) + gradient + grad h(z) + sum of m_k normal_k(z) = 0,        z on the surfaces,
 
@@ -280,47 +281,46 @@ def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x:
     return model.minimum() if on_box is None else on_box
 
 
-def _solved(systems: Matrix, right: Matrix) -> Matrix:
-    """The solution of systems (n, d, d) in units of their diagonals, which may be singular by rounding."""
-    try:
-        return np.asarray(np.linalg.solve(systems, right), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        eased = systems + PIVOT_ERROR * np.eye(systems.shape[-1])
-        return np.asarray(np.linalg.solve(eased, right), dtype=np.float64)
+def box_minimum(
+    hessian: Matrix,
+    gradient: Vector,
+    lower: Vector,
+    upper: Vector,
+    *,
+    n_together: int = 6,
+    max_rounds: int = PIVOT_ROUNDS,
+) -> Vector | None:
+    """(d,), the minimum of a quadratic on a box; None where it was not found.
 
-
-def box_minima(
-    hessian: Matrix, gradient: Matrix, lower: Matrix, upper: Matrix, *, n_together: int = 6, max_rounds: int = 200
-) -> tuple[Matrix, Flags]:
-    """(n, d), the minimum of each of n quadratics on a box, and whether it was found.
-
-    hessian: (n, d, d), positive definite. gradient, lower, upper: (n, d), with lower <= 0 <= upper, the start.
+    hessian: (d, d), positive definite. gradient, lower, upper: (d,), with lower <= 0 <= upper, the start.
     n_together: rounds in which all misplaced entries change; later only the last one does, which cannot cycle (Murty).
     """
-    unit = 1 / np.sqrt(np.einsum("ndd->nd", hessian))
-    hessian, gradient = unit[:, :, None] * hessian * unit[:, None, :], unit * gradient
+    unit = 1 / np.sqrt(np.diag(hessian))
+    hessian, gradient = unit[:, None] * hessian * unit, unit * gradient
     limits, lower, upper = (lower, upper), lower / unit, upper / unit
     at_low, at_high = (lower >= 0) & (gradient > 0), (upper <= 0) & (gradient < 0)
-    eye, places = np.eye(gradient.shape[1]), np.arange(gradient.shape[1])
     noise, below, above = (PIVOT_ERROR * (1 + np.abs(part)) for part in (gradient, lower, upper))
     for n_rounds in range(max_rounds):
         is_fixed = at_low | at_high
-        fixed = np.where(at_low, lower, np.where(at_high, upper, 0.0))
-        free = np.where(is_fixed[:, :, None] | is_fixed[:, None, :], eye, hessian)
-        right = np.where(is_fixed, fixed, -gradient - np.einsum("nde,ne->nd", hessian, fixed))
-        z = _solved(free, right[:, :, None])[:, :, 0]
-        slope = gradient + np.einsum("nde,ne->nd", hessian, z)
+        z, free = np.where(at_low, lower, np.where(at_high, upper, 0.0)), np.flatnonzero(~is_fixed)
+        z[free] = _solved(hessian[np.ix_(free, free)], -(gradient + hessian @ z)[free])
+        slope = gradient + hessian @ z
         is_low = np.where(is_fixed, at_low & (slope >= -noise), z < lower - below)
         is_high = np.where(is_fixed, at_high & (slope <= noise), z > upper + above)
-        misplaced = (is_low != at_low) | (is_high != at_high)
-        if not misplaced.any():
-            break
-        moves = misplaced
-        if n_rounds >= n_together:
-            moves = misplaced & (places == np.where(misplaced, places, -1).max(axis=1, keepdims=True))
-        at_low, at_high = np.where(moves, is_low, at_low), np.where(moves, is_high, at_high)
-    steps = np.where(at_low, limits[0], np.where(at_high, limits[1], np.clip(unit * z, *limits)))
-    return steps, ~misplaced.any(axis=1)
+        moves = np.flatnonzero((is_low != at_low) | (is_high != at_high))
+        if not len(moves):
+            return np.where(at_low, limits[0], np.where(at_high, limits[1], np.clip(unit * z, *limits)))
+        moves = moves if n_rounds < n_together else moves[-1:]
+        at_low[moves], at_high[moves] = is_low[moves], is_high[moves]
+    return None
+
+
+def _solved(system: Matrix, right: Vector) -> Vector:
+    """The solution of a system (d, d) in units of its diagonal, which may be singular by rounding."""
+    try:
+        return np.asarray(np.linalg.solve(system, right), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.solve(system + PIVOT_ERROR * np.eye(len(right)), right), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -370,9 +370,8 @@ class _Model:
             lower = np.where(self.signed & ~(kinked & (side > 0)), -self.radius, 0.0)
             upper = np.where(kinked & (side < 0), 0.0, self.radius)
             push = self.slope_at(x) + self.curvature * x + side * self.slope
-            limits = (lower - x)[None], (upper - x)[None]
-            (step,), (is_found,) = box_minima(self.curved[None], push[None], *limits, max_rounds=PIVOT_ROUNDS)
-            if not is_found:
+            step = box_minimum(self.curved, push, lower - x, upper - x)
+            if step is None:
                 return None
             x = np.asarray(np.clip(x + step, lower, upper))
             is_misplaced = kinked & (x == 0) & (side * self.slope_at(x) > self.slope)
