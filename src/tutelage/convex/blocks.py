@@ -302,8 +302,9 @@ def box_minimum(
     noise, below, above = (PIVOT_ERROR * (1 + np.abs(part)) for part in (gradient, lower, upper))
     for n_rounds in range(max_rounds):
         is_fixed = at_low | at_high
-        z, free = np.where(at_low, lower, np.where(at_high, upper, 0.0)), np.flatnonzero(~is_fixed)
-        z[free] = _solved(hessian[np.ix_(free, free)], -(gradient + hessian @ z)[free])
+        z, rows = np.where(at_low, lower, np.where(at_high, upper, 0.0)), hessian[~is_fixed]
+        right = -gradient[~is_fixed] - rows[:, is_fixed] @ z[is_fixed]
+        z[~is_fixed] = _solved(rows[:, ~is_fixed], right)
         slope = gradient + hessian @ z
         is_low = np.where(is_fixed, at_low & (slope >= -noise), z < lower - below)
         is_high = np.where(is_fixed, at_high & (slope <= noise), z > upper + above)
