@@ -20,7 +20,7 @@ from tutelage.convex.blocks import (
     contained,
     free_directions,
     model_minimum,
-    slices,
+    parts,
     terms,
 )
 
@@ -50,7 +50,7 @@ def by_cone_program(gradient, hessian, blocks, x):
     z = cp.Variable(len(x))
     objective = gradient @ z + 0.5 * cp.sum_squares(np.linalg.cholesky(hessian).T @ (z - x))
     rules = []
-    for block, part in zip(blocks, slices(blocks), strict=True):
+    for block, part in parts(blocks):
         size = cp.abs(z[part]) if block.is_signed else z[part]
         objective += block.slope @ size + block.curvature / 2 * cp.sum_squares(z[part])
         if not block.is_signed:
@@ -79,7 +79,7 @@ def natural_step(gradient, blocks, x):
 
 def assert_minimal(rng, gradient, hessian, blocks, x, z):
     """In the set, and <grad f(z), v - z> + h(v) - h(z) >= 0 for feasible v (for convex h this is the minimum)."""
-    for block, part in zip(blocks, slices(blocks), strict=True):
+    for block, part in parts(blocks):
         assert block.is_signed or (z[part] >= 0).all()
         assert block.size(z[part]) <= block.radius * (1 + 1e-12)
     push = gradient + hessian @ (z - x)

@@ -236,8 +236,8 @@ def free_directions(blocks: Sequence[Block], x: Vector, gradient: Vector) -> tup
 
     If the gradient of f changes by dg, the minimum moves by dx = -Z (Z' (hessian of f + B) Z)^-1 Z' dg.
     """
-    parts = [block.free_directions(x[s], gradient[s]) for block, s in zip(blocks, slices(blocks), strict=True)]
-    return block_diag(*(part[0] for part in parts)), block_diag(*(part[1] for part in parts))
+    bases, hessians = zip(*(block.free_directions(x[s], gradient[s]) for block, s in parts(blocks)), strict=True)
+    return block_diag(*bases), block_diag(*hessians)
 
 
 def inverse(hessian: Matrix) -> Matrix:
@@ -247,31 +247,30 @@ def inverse(hessian: Matrix) -> Matrix:
     return unit[:, None] * np.linalg.pinv(unit[:, None] * hessian * unit, hermitian=True) * unit
 
 
+def parts(blocks: Sequence[Block]) -> list[tuple[Block, slice]]:
+    """Each block with the position of its entries in x."""
+    ends = accumulate(map(len, blocks), initial=0)
+    return [(block, slice(low, high)) for block, (low, high) in zip(blocks, pairwise(ends), strict=True)]
+
+
 def terms(blocks: Sequence[Block], x: Vector) -> float:
     """The sum of the terms h."""
-    return sum(block.value(x[part]) for block, part in zip(blocks, slices(blocks), strict=True))
-
-
-def slices(blocks: Sequence[Block]) -> list[slice]:
-    """The position of each block's entries in x."""
-    ends = accumulate((len(block.slope) for block in blocks), initial=0)
-    return [slice(low, high) for low, high in pairwise(ends)]
+    return sum(block.value(x[part]) for block, part in parts(blocks))
 
 
 def contained(blocks: Sequence[Block], x: Vector) -> Vector:
     """A point of the set close to x, and x itself if it is in the set."""
-    return np.concatenate([block.contain(x[part]) for block, part in zip(blocks, slices(blocks), strict=True)])
+    return np.concatenate([block.contain(x[part]) for block, part in parts(blocks)])
 
 
 def residual(gradient: Vector, blocks: Sequence[Block], x: Vector) -> float:
     """The largest violation of the optimality conditions of f + h at x, for the gradient of f there."""
-    parts = zip(blocks, slices(blocks), strict=True)
-    return max((block.residual(gradient[part], x[part]) for block, part in parts), default=0.0)
+    return max((block.residual(gradient[part], x[part]) for block, part in parts(blocks)), default=0.0)
 
 
 def gap(gradient: Vector, blocks: Sequence[Block], x: Vector) -> float:
     """The duality gap of f + h at x, for the gradient of f there, relative to f + h's own conjugate."""
-    return sum(block.gap(gradient[part], x[part]) for block, part in zip(blocks, slices(blocks), strict=True))
+    return sum(block.gap(gradient[part], x[part]) for block, part in parts(blocks))
 
 
 def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> Vector:
@@ -339,15 +338,9 @@ class _Model:
 
     @classmethod
     def of(cls, gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> "_Model":
-        radius = np.concatenate([np.full(len(block), block.radius) for block in blocks])
-        curvature = np.concatenate([np.full(len(block), block.curvature) for block in blocks])
-        signed = np.concatenate([np.full(len(block), block.is_signed) for block in blocks])
-        slope = np.concatenate([block.slope for block in blocks])
-        return cls(gradient, hessian, blocks, x, slope, radius, curvature, signed)
-
-    @property
-    def parts(self) -> list[tuple[Block, slice]]:
-        return list(zip(self.blocks, slices(self.blocks), strict=True))
+        names = ("slope", "radius", "curvature", "is_signed")
+        each = ([np.full(len(block), getattr(block, name)) for block in blocks] for name in names)
+        return cls(gradient, hessian, blocks, x, *map(np.concatenate, each))
 
     @property
     def curved(self) -> Matrix:
@@ -414,7 +407,7 @@ class _Model:
         quadratic = to_z.T @ self.curved @ to_z
         linear = to_z.T @ offset + np.where(has_floor, unit * self.slope[entry], 0.0)
         pieces, cones = [(-np.eye(len(entry))[has_floor], np.zeros(int(has_floor.sum())))], []
-        for block, part in self.parts:
+        for block, part in parts(self.blocks):
             if block.is_ball and block.norm == 2:
                 sums = np.arange(int(block.groups.max()) + 1)[:, None] == block.groups
                 rows = np.vstack([np.zeros(len(entry)), -(sums @ to_z[part])])
@@ -428,10 +421,7 @@ class _Model:
         sizes = [float(np.abs(rows).max(initial=0.0)) or 1.0 for rows, _ in pieces + cones]
         scaled = [(rows / size, right / size) for (rows, right), size in zip(pieces + cones, sizes, strict=True)]
         rows, right = (np.concatenate(part) for part in zip(*scaled, strict=True))
-        size, heights = (
-            max(float(np.abs(linear).max()), float(np.abs(quadratic).max())),
-            [len(cone[1]) for cone in cones],
-        )
+        size, heights = max(np.abs(linear).max(), np.abs(quadratic).max()), [len(end) for _, end in cones]
         given = (quadratic / size, linear / size, rows, right, len(right) - sum(heights), heights)
         return np.asarray(to_z @ minimise_conic(*given).answer.x)
 
@@ -440,9 +430,9 @@ class _Model:
     def _polished(self, near: Vector) -> Vector:
         """The solution of the optimality conditions with the entries fixed and on the surfaces that a point shows."""
         slope, length = self.slope_at(near), 1 / np.diag(self.curved)
-        shown = [block.settled(slope[part], near[part], length[part]) for block, part in self.parts]
+        shown = [block.settled(slope[part], near[part], length[part]) for block, part in parts(self.blocks)]
         start, is_fixed = (np.concatenate([part[k] for part in shown]) for k in (0, 1))
-        balls = [pair for pair, (_, _, binds) in zip(self.parts, shown, strict=True) if binds]
+        balls = [pair for pair, (_, _, binds) in zip(parts(self.blocks), shown, strict=True) if binds]
         z, free, slope = start.copy(), np.flatnonzero(~is_fixed), self.slope_at(start)
         m = np.array([block.multiplier(slope[part], z[part]) for block, part in balls])
         kinks = self.slope * np.where(self.signed, np.sign(z), 1.0)
