@@ -41,7 +41,7 @@ from tutelage.convex.blocks import Block, contained, free_directions, inverse, t
 from tutelage.convex.newton import LEFT_BY_ROUNDING
 from tutelage.learners.penalties import Constraints, Mismatch, Tangents, build_response
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
-from tutelage.learners.without_entropy import require_possible
+from tutelage.learners.without_entropy import best_within
 from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import Ended, NotConverged, OutOfTime
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, named
@@ -131,7 +131,8 @@ class Dual:
         if self.constraints.preference.is_hard:
             require_feasible(self.domain, limits)
             if tangents.centre is not None:
-                require_possible(self.constraints)
+                with suppress(NotConverged):
+                    best_within(self.constraints, np.zeros(self.domain.n_reward))
         else:
             limits = no_limits(self.domain)
         if math.isinf(self.mismatch.penalty):

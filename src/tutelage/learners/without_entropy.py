@@ -45,18 +45,6 @@ def optimum_within(
         tangents = tighter
 
 
-def require_possible(constraints: Constraints, n_programs: int = 20) -> None:
-    """Raise `InfeasibleConstraints` where a few tangents show that no policy satisfies convex constraints."""
-    domain = constraints.domain
-    tangents: Tangents = Tangents.opening(constraints).fixed()
-    for _ in range(n_programs):
-        found = best_policy(domain, np.zeros(domain.n_reward), tangents.half_spaces())
-        tighter, _ = tangents.tightened(found.expectation.preference, found.multipliers)
-        if tighter is tangents:
-            return
-        tangents = tighter
-
-
 def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum:
     """The policy with the largest weights @ mu_r (d_r,) within the constraints: a constrained MDP.
 
