@@ -299,12 +299,13 @@ def box_minimum(
     limits, lower, upper = (lower, upper), lower / unit, upper / unit
     at_low, at_high = (lower >= 0) & (gradient > 0), (upper <= 0) & (gradient < 0)
     noise, below, above = (PIVOT_ERROR * (1 + np.abs(part)) for part in (gradient, lower, upper))
+    eye = np.eye(len(gradient))
     for n_rounds in range(max_rounds):
         is_fixed = at_low | at_high
-        z, rows = np.where(at_low, lower, np.where(at_high, upper, 0.0)), hessian[~is_fixed]
-        right = -gradient[~is_fixed] - rows[:, is_fixed] @ z[is_fixed]
-        z[~is_fixed] = _solved(rows[:, ~is_fixed], right)
-        slope = gradient + hessian @ z
+        fixed = np.where(at_low, lower, np.where(at_high, upper, 0.0))
+        system = np.where(is_fixed[:, None] | is_fixed, eye, hessian)
+        z = _solved(system, np.where(is_fixed, fixed, -gradient - np.einsum("de,e->d", hessian, fixed)))
+        slope = gradient + np.einsum("de,e->d", hessian, z)
         is_low = np.where(is_fixed, at_low & (slope >= -noise), z < lower - below)
         is_high = np.where(is_fixed, at_high & (slope <= noise), z > upper + above)
         moves = np.flatnonzero((is_low != at_low) | (is_high != at_high))
