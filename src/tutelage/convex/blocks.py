@@ -98,7 +98,7 @@ class Block:
         return replace(self, slope=share * unit * self.slope, radius=self.radius / unit, curvature=curvature)
 
     def free_directions(self, x: Vector, gradient: Vector) -> tuple[Matrix, Matrix]:
-        """A basis (n, k) of the directions in which this block of a minimum can move, and the Hessian of h (n, n).
+        """A basis Z (n, k) of the directions in which this block of a minimum can move, and h's Hessian B (n, n).
 
         Entries at a bound or at a kink are fixed. On the surface of a ball the other entries move along the surface,
         n @ dx = 0 for its normal n. A curved surface adds m times its bend, with the multiplier m in
@@ -231,20 +231,18 @@ def _orthogonal_to(normal: Vector) -> Matrix:
     return np.linalg.qr(normal[:, None], mode="complete")[0][:, 1:]
 
 
-def free_directions(blocks: Sequence[Block], x: Vector, gradient: Vector) -> tuple[Matrix, Matrix]:
-    """For all blocks: a basis Z (n, k) of the directions in which the minimum x of f + h can move, and h's Hessian B.
+def sensitivity(blocks: Sequence[Block], x: Vector, gradient: Vector, hessian: Matrix) -> Matrix:
+    """S (n, n): where the gradient of f changes by dg, the minimum x of f + h moves by -S dg.
 
-    If the gradient of f changes by dg, the minimum moves by dx = -Z (Z' (hessian of f + B) Z)^-1 Z' dg.
+    S = Z (Z' (hessian of f + B) Z)^-1 Z' for a basis Z of the directions in which x can move, and h's Hessian B. A
+    direction without curvature does not move: the inverse is a pseudo-inverse, in units of the diagonal.
     """
-    bases, hessians = zip(*(block.free_directions(x[s], gradient[s]) for block, s in parts(blocks)), strict=True)
-    return block_diag(*bases), block_diag(*hessians)
-
-
-def inverse(hessian: Matrix) -> Matrix:
-    """The pseudo-inverse of a positive semi-definite matrix whose entries may have very different units."""
-    diagonal = np.diag(hessian)
-    unit = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    return unit[:, None] * np.linalg.pinv(unit[:, None] * hessian * unit, hermitian=True) * unit
+    bases, bends = zip(*(block.free_directions(x[s], gradient[s]) for block, s in parts(blocks)), strict=True)
+    basis = block_diag(*bases)
+    curvature = basis.T @ (hessian + block_diag(*bends)) @ basis
+    unit = 1 / np.sqrt(np.where(np.diag(curvature) > 0, np.diag(curvature), 1.0))
+    inverse = np.linalg.pinv(unit[:, None] * curvature * unit, hermitian=True)
+    return np.asarray((basis * unit) @ inverse @ (basis * unit).T)
 
 
 def parts(blocks: Sequence[Block]) -> list[tuple[Block, slice]]:
