@@ -26,7 +26,7 @@ from itertools import accumulate, pairwise
 from typing import Self
 
 import numpy as np
-from scipy.linalg import block_diag
+from scipy.linalg import block_diag, null_space
 
 from tutelage import outcomes
 from tutelage.arrays import Flags, Indices, Matrix, Vector
@@ -109,7 +109,7 @@ class Block:
         if not self.is_on_surface(x):
             return free, hessian
         m = self.multiplier(gradient, x)
-        return free @ _orthogonal_to(free.T @ self.normal(x)), hessian + m * self.bend
+        return free @ null_space((free.T @ self.normal(x))[None]), hessian + m * self.bend
 
     def is_resting(self, x: Vector) -> Flags:
         """(n,), the entries at a kink or at a bound of their own."""
@@ -224,11 +224,6 @@ class Block:
         moved = np.where(x > gradient + slope, rise, fall) / (1 + self.curvature)
         is_kept = (x > gradient + slope) | (x < gradient - slope)
         return np.clip(np.where(is_kept, moved, x), x - radius, x + radius)
-
-
-def _orthogonal_to(normal: Vector) -> Matrix:
-    """(k, k - 1), an orthonormal basis of the directions orthogonal to a normal (k,), k >= 1."""
-    return np.linalg.qr(normal[:, None], mode="complete")[0][:, 1:]
 
 
 def sensitivity(blocks: Sequence[Block], x: Vector, gradient: Vector, hessian: Matrix) -> Matrix:
