@@ -14,7 +14,7 @@ from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, Route, sizes
 from tutelage.learners.convex_constraints import ConvexConstraint
 from tutelage.learners.dual import Dual
-from tutelage.learners.penalties import Constraints, Mismatch, Preference, build_response, check_norm
+from tutelage.learners.penalties import Constraints, Mismatch, Preference, Tangents, build_response, check_norm
 from tutelage.learners.without_entropy import optimum_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain, combined_features
@@ -232,7 +232,11 @@ class HardLearner(Readable):
 
         unit = float(sizes(self.domain)[: self.domain.n_reward].max())
         with watched(time_limit, progress):
-            found, tangents = optimum_within(self.constraints, solve, distance, unit)
+            tangents: Tangents = Tangents.opening(self.constraints).fixed()
+            if self.constraints.preference.functions:
+                found, tangents = optimum_within(self.constraints, solve, distance, unit)
+            else:
+                found = solve(tangents.half_spaces())
             if self.entropic_within is not None:
                 return self._entropic(lesson, found, self.entropic_within)
         constraints, reached, price = self.constraints, found.expectation, found.price
