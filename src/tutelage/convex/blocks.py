@@ -8,10 +8,11 @@ entry to entry except in a ball. One step of every method of this package is the
 
     minimise over z   gradient @ (z - x) + 1/2 (z - x) @ hessian @ (z - x) + h(z)
 
-On a box by principal pivoting (`box_minima`): entries at a bound are fixed, the others solve a linear system, and those
-that violate their optimality conditions change between fixed and free. With balls by an interior point (Clarabel),
-which is not exact, but shows which entries rest at zero or at a bound, and which balls bind (`Block.settled`). With
-these fixed, the optimality conditions are equations in the free entries and one multiplier m for each surface,
+On a box by principal pivoting (`box_minimum`): entries at a bound are fixed, the others solve a linear system, and
+those that violate their optimality conditions change between fixed and free. With balls by an interior point
+(Clarabel), which is not exact, but shows which entries rest at zero or at a bound, and which balls bind
+(`Block.settled`). With these fixed, the optimality conditions are equations in the free entries and one multiplier m
+for each surface,
 
     hessian (z - x) + gradient + grad h(z) + sum of m_k normal_k(z) = 0,        z on the surfaces,
 
@@ -25,7 +26,7 @@ from itertools import accumulate, pairwise
 from typing import Self
 
 import numpy as np
-from scipy.linalg import block_diag
+from scipy.linalg import block_diag, null_space
 
 from tutelage import outcomes
 from tutelage.arrays import Flags, Indices, Matrix, Vector
@@ -97,7 +98,7 @@ class Block:
         return replace(self, slope=share * unit * self.slope, radius=self.radius / unit, curvature=curvature)
 
     def free_directions(self, x: Vector, gradient: Vector) -> tuple[Matrix, Matrix]:
-        """A basis (n, k) of the directions in which this block of a minimum can move, and the Hessian of h (n, n).
+        """A basis Z (n, k) of the directions in which this block of a minimum can move, and h's Hessian B (n, n).
 
         Entries at a bound or at a kink are fixed. On the surface of a ball the other entries move along the surface,
         n @ dx = 0 for its normal n. A curved surface adds m times its bend, with the multiplier m in
@@ -108,7 +109,7 @@ class Block:
         if not self.is_on_surface(x):
             return free, hessian
         m = self.multiplier(gradient, x)
-        return free @ _orthogonal_to(free.T @ self.normal(x)), hessian + m * self.bend
+        return free @ null_space((free.T @ self.normal(x))[None]), hessian + m * self.bend
 
     def is_resting(self, x: Vector) -> Flags:
         """(n,), the entries at a kink or at a bound of their own."""
@@ -225,52 +226,44 @@ class Block:
         return np.clip(np.where(is_kept, moved, x), x - radius, x + radius)
 
 
-def _orthogonal_to(normal: Vector) -> Matrix:
-    """(k, k - 1), an orthonormal basis of the directions orthogonal to a normal (k,), k >= 1."""
-    return np.linalg.qr(normal[:, None], mode="complete")[0][:, 1:]
+def sensitivity(blocks: Sequence[Block], x: Vector, gradient: Vector, hessian: Matrix) -> Matrix:
+    """S (n, n): where the gradient of f changes by dg, the minimum x of f + h moves by -S dg.
 
-
-def free_directions(blocks: Sequence[Block], x: Vector, gradient: Vector) -> tuple[Matrix, Matrix]:
-    """For all blocks: a basis Z (n, k) of the directions in which the minimum x of f + h can move, and h's Hessian B.
-
-    If the gradient of f changes by dg, the minimum moves by dx = -Z (Z' (hessian of f + B) Z)^-1 Z' dg.
+    S = Z (Z' (hessian of f + B) Z)^-1 Z' for a basis Z of the directions in which x can move, and h's Hessian B. A
+    direction without curvature does not move: the inverse is a pseudo-inverse, in units of the diagonal.
     """
-    parts = [block.free_directions(x[s], gradient[s]) for block, s in zip(blocks, slices(blocks), strict=True)]
-    return block_diag(*(part[0] for part in parts)), block_diag(*(part[1] for part in parts))
+    bases, bends = zip(*(block.free_directions(x[s], gradient[s]) for block, s in parts(blocks)), strict=True)
+    basis = block_diag(*bases)
+    curvature = basis.T @ (hessian + block_diag(*bends)) @ basis
+    unit = 1 / np.sqrt(np.where(np.diag(curvature) > 0, np.diag(curvature), 1.0))
+    inverse = np.linalg.pinv(unit[:, None] * curvature * unit, hermitian=True)
+    return np.asarray((basis * unit) @ inverse @ (basis * unit).T)
 
 
-def inverse(hessian: Matrix) -> Matrix:
-    """The pseudo-inverse of a positive semi-definite matrix whose entries may have very different units."""
-    diagonal = np.diag(hessian)
-    unit = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    return unit[:, None] * np.linalg.pinv(unit[:, None] * hessian * unit, hermitian=True) * unit
+def parts(blocks: Sequence[Block]) -> list[tuple[Block, slice]]:
+    """Each block with the position of its entries in x."""
+    ends = accumulate(map(len, blocks), initial=0)
+    return [(block, slice(low, high)) for block, (low, high) in zip(blocks, pairwise(ends), strict=True)]
 
 
 def terms(blocks: Sequence[Block], x: Vector) -> float:
     """The sum of the terms h."""
-    return sum(block.value(x[part]) for block, part in zip(blocks, slices(blocks), strict=True))
-
-
-def slices(blocks: Sequence[Block]) -> list[slice]:
-    """The position of each block's entries in x."""
-    ends = accumulate((len(block.slope) for block in blocks), initial=0)
-    return [slice(low, high) for low, high in pairwise(ends)]
+    return sum(block.value(x[part]) for block, part in parts(blocks))
 
 
 def contained(blocks: Sequence[Block], x: Vector) -> Vector:
     """A point of the set close to x, and x itself if it is in the set."""
-    return np.concatenate([block.contain(x[part]) for block, part in zip(blocks, slices(blocks), strict=True)])
+    return np.concatenate([block.contain(x[part]) for block, part in parts(blocks)])
 
 
 def residual(gradient: Vector, blocks: Sequence[Block], x: Vector) -> float:
     """The largest violation of the optimality conditions of f + h at x, for the gradient of f there."""
-    parts = zip(blocks, slices(blocks), strict=True)
-    return max((block.residual(gradient[part], x[part]) for block, part in parts), default=0.0)
+    return max((block.residual(gradient[part], x[part]) for block, part in parts(blocks)), default=0.0)
 
 
 def gap(gradient: Vector, blocks: Sequence[Block], x: Vector) -> float:
     """The duality gap of f + h at x, for the gradient of f there, relative to f + h's own conjugate."""
-    return sum(block.gap(gradient[part], x[part]) for block, part in zip(blocks, slices(blocks), strict=True))
+    return sum(block.gap(gradient[part], x[part]) for block, part in parts(blocks))
 
 
 def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> Vector:
@@ -280,47 +273,48 @@ def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x:
     return model.minimum() if on_box is None else on_box
 
 
-def _solved(systems: Matrix, right: Matrix) -> Matrix:
-    """The solution of systems (n, d, d) in units of their diagonals, which may be singular by rounding."""
-    try:
-        return np.asarray(np.linalg.solve(systems, right), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        eased = systems + PIVOT_ERROR * np.eye(systems.shape[-1])
-        return np.asarray(np.linalg.solve(eased, right), dtype=np.float64)
+def box_minimum(
+    hessian: Matrix,
+    gradient: Vector,
+    lower: Vector,
+    upper: Vector,
+    *,
+    n_together: int = 6,
+    max_rounds: int = PIVOT_ROUNDS,
+) -> Vector | None:
+    """(d,), the minimum of a quadratic on a box; None where it was not found.
 
-
-def box_minima(
-    hessian: Matrix, gradient: Matrix, lower: Matrix, upper: Matrix, *, n_together: int = 6, max_rounds: int = 200
-) -> tuple[Matrix, Flags]:
-    """(n, d), the minimum of each of n quadratics on a box, and whether it was found.
-
-    hessian: (n, d, d), positive definite. gradient, lower, upper: (n, d), with lower <= 0 <= upper, the start.
+    hessian: (d, d), positive definite. gradient, lower, upper: (d,), with lower <= 0 <= upper, the start.
     n_together: rounds in which all misplaced entries change; later only the last one does, which cannot cycle (Murty).
     """
-    unit = 1 / np.sqrt(np.einsum("ndd->nd", hessian))
-    hessian, gradient = unit[:, :, None] * hessian * unit[:, None, :], unit * gradient
+    unit = 1 / np.sqrt(np.diag(hessian))
+    hessian, gradient = unit[:, None] * hessian * unit, unit * gradient
     limits, lower, upper = (lower, upper), lower / unit, upper / unit
     at_low, at_high = (lower >= 0) & (gradient > 0), (upper <= 0) & (gradient < 0)
-    eye, places = np.eye(gradient.shape[1]), np.arange(gradient.shape[1])
     noise, below, above = (PIVOT_ERROR * (1 + np.abs(part)) for part in (gradient, lower, upper))
+    eye = np.eye(len(gradient))
     for n_rounds in range(max_rounds):
         is_fixed = at_low | at_high
         fixed = np.where(at_low, lower, np.where(at_high, upper, 0.0))
-        free = np.where(is_fixed[:, :, None] | is_fixed[:, None, :], eye, hessian)
-        right = np.where(is_fixed, fixed, -gradient - np.einsum("nde,ne->nd", hessian, fixed))
-        z = _solved(free, right[:, :, None])[:, :, 0]
-        slope = gradient + np.einsum("nde,ne->nd", hessian, z)
+        system = np.where(is_fixed[:, None] | is_fixed, eye, hessian)
+        z = _solved(system, np.where(is_fixed, fixed, -gradient - np.einsum("de,e->d", hessian, fixed)))
+        slope = gradient + np.einsum("de,e->d", hessian, z)
         is_low = np.where(is_fixed, at_low & (slope >= -noise), z < lower - below)
         is_high = np.where(is_fixed, at_high & (slope <= noise), z > upper + above)
-        misplaced = (is_low != at_low) | (is_high != at_high)
-        if not misplaced.any():
-            break
-        moves = misplaced
-        if n_rounds >= n_together:
-            moves = misplaced & (places == np.where(misplaced, places, -1).max(axis=1, keepdims=True))
-        at_low, at_high = np.where(moves, is_low, at_low), np.where(moves, is_high, at_high)
-    steps = np.where(at_low, limits[0], np.where(at_high, limits[1], np.clip(unit * z, *limits)))
-    return steps, ~misplaced.any(axis=1)
+        moves = np.flatnonzero((is_low != at_low) | (is_high != at_high))
+        if not len(moves):
+            return np.where(at_low, limits[0], np.where(at_high, limits[1], np.clip(unit * z, *limits)))
+        moves = moves if n_rounds < n_together else moves[-1:]
+        at_low[moves], at_high[moves] = is_low[moves], is_high[moves]
+    return None
+
+
+def _solved(system: Matrix, right: Vector) -> Vector:
+    """The solution of a system (d, d) in units of its diagonal, which may be singular by rounding."""
+    try:
+        return np.asarray(np.linalg.solve(system, right), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.solve(system + PIVOT_ERROR * np.eye(len(right)), right), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -338,15 +332,9 @@ class _Model:
 
     @classmethod
     def of(cls, gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x: Vector) -> "_Model":
-        radius = np.concatenate([np.full(len(block), block.radius) for block in blocks])
-        curvature = np.concatenate([np.full(len(block), block.curvature) for block in blocks])
-        signed = np.concatenate([np.full(len(block), block.is_signed) for block in blocks])
-        slope = np.concatenate([block.slope for block in blocks])
-        return cls(gradient, hessian, blocks, x, slope, radius, curvature, signed)
-
-    @property
-    def parts(self) -> list[tuple[Block, slice]]:
-        return list(zip(self.blocks, slices(self.blocks), strict=True))
+        names = ("slope", "radius", "curvature", "is_signed")
+        each = ([np.full(len(block), getattr(block, name)) for block in blocks] for name in names)
+        return cls(gradient, hessian, blocks, x, *map(np.concatenate, each))
 
     @property
     def curved(self) -> Matrix:
@@ -370,9 +358,8 @@ class _Model:
             lower = np.where(self.signed & ~(kinked & (side > 0)), -self.radius, 0.0)
             upper = np.where(kinked & (side < 0), 0.0, self.radius)
             push = self.slope_at(x) + self.curvature * x + side * self.slope
-            limits = (lower - x)[None], (upper - x)[None]
-            (step,), (is_found,) = box_minima(self.curved[None], push[None], *limits, max_rounds=PIVOT_ROUNDS)
-            if not is_found:
+            step = box_minimum(self.curved, push, lower - x, upper - x)
+            if step is None:
                 return None
             x = np.asarray(np.clip(x + step, lower, upper))
             is_misplaced = kinked & (x == 0) & (side * self.slope_at(x) > self.slope)
@@ -414,7 +401,7 @@ class _Model:
         quadratic = to_z.T @ self.curved @ to_z
         linear = to_z.T @ offset + np.where(has_floor, unit * self.slope[entry], 0.0)
         pieces, cones = [(-np.eye(len(entry))[has_floor], np.zeros(int(has_floor.sum())))], []
-        for block, part in self.parts:
+        for block, part in parts(self.blocks):
             if block.is_ball and block.norm == 2:
                 sums = np.arange(int(block.groups.max()) + 1)[:, None] == block.groups
                 rows = np.vstack([np.zeros(len(entry)), -(sums @ to_z[part])])
@@ -428,10 +415,7 @@ class _Model:
         sizes = [float(np.abs(rows).max(initial=0.0)) or 1.0 for rows, _ in pieces + cones]
         scaled = [(rows / size, right / size) for (rows, right), size in zip(pieces + cones, sizes, strict=True)]
         rows, right = (np.concatenate(part) for part in zip(*scaled, strict=True))
-        size, heights = (
-            max(float(np.abs(linear).max()), float(np.abs(quadratic).max())),
-            [len(cone[1]) for cone in cones],
-        )
+        size, heights = max(np.abs(linear).max(), np.abs(quadratic).max()), [len(end) for _, end in cones]
         given = (quadratic / size, linear / size, rows, right, len(right) - sum(heights), heights)
         return np.asarray(to_z @ minimise_conic(*given).answer.x)
 
@@ -440,9 +424,9 @@ class _Model:
     def _polished(self, near: Vector) -> Vector:
         """The solution of the optimality conditions with the entries fixed and on the surfaces that a point shows."""
         slope, length = self.slope_at(near), 1 / np.diag(self.curved)
-        shown = [block.settled(slope[part], near[part], length[part]) for block, part in self.parts]
+        shown = [block.settled(slope[part], near[part], length[part]) for block, part in parts(self.blocks)]
         start, is_fixed = (np.concatenate([part[k] for part in shown]) for k in (0, 1))
-        balls = [pair for pair, (_, _, binds) in zip(self.parts, shown, strict=True) if binds]
+        balls = [pair for pair, (_, _, binds) in zip(parts(self.blocks), shown, strict=True) if binds]
         z, free, slope = start.copy(), np.flatnonzero(~is_fixed), self.slope_at(start)
         m = np.array([block.multiplier(slope[part], z[part]) for block, part in balls])
         kinks = self.slope * np.where(self.signed, np.sign(z), 1.0)

@@ -30,7 +30,7 @@ import numpy as np
 
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
-from tutelage.convex.blocks import Block, box_minima, contained, gap, model_minimum, residual, terms
+from tutelage.convex.blocks import Block, box_minimum, contained, gap, model_minimum, residual, terms
 from tutelage.outcomes import Ended, NotConverged, OutOfTime, Solution
 
 # A residual of the optimality conditions, or a duality gap relative to the value, that rounding may leave.
@@ -320,9 +320,9 @@ def least_squares(
         hessian, gradient = here.jacobian.T @ here.jacobian, here.jacobian.T @ here.value
         diagonal = np.maximum(np.diag(hessian), 1e-6 * max(float(np.diag(hessian).max(initial=0.0)), 1e-300))
         curved, (lower, upper) = hessian + np.diag(damping * diagonal), limits(x)
-        step = box_minima(curved[None], gradient[None], (lower - x)[None], (upper - x)[None])[0][0]
-        predicted = -float(gradient @ step + 0.5 * step @ hessian @ step)
-        if predicted <= gain * here.cost:
+        step = box_minimum(curved, gradient, lower - x, upper - x)
+        predicted = 0.0 if step is None else -float(gradient @ step + 0.5 * step @ hessian @ step)
+        if step is None or predicted <= gain * here.cost:
             return ended(Ended.SETTLED, n_evaluations)
         try:
             new = evaluate(np.clip(x + step, lower, upper), here.source)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any
 
 import clarabel
 import highspy
@@ -67,23 +67,10 @@ class LinearConstraints:
 
     def row_sizes(self) -> Vector:
         """(m,), the largest entry of each inequality; one where all are zero."""
-        largest = (
-            abs(self.within).max(axis=1, initial=0.0)
-            if isinstance(self.within, np.ndarray)
-            else abs(self.within).max(axis=1).toarray().ravel()
-        )
+        largest = abs(self.within).max(axis=1)
+        largest = largest.toarray().ravel() if sparse.issparse(largest) else largest
         sizes = np.maximum(largest, np.abs(self.bound))
         return np.where(sizes > np.finfo(np.float64).tiny, sizes, 1.0)
-
-    def scaled(self) -> Self:
-        """The same with every inequality divided by its size."""
-        size = self.row_sizes()
-        rows = (
-            self.within / size[:, None]
-            if isinstance(self.within, np.ndarray)
-            else self.within.multiply(1 / size[:, None])
-        )
-        return replace(self, within=rows, bound=self.bound / size)
 
     def gradient(self, nu: Vector, y: Vector) -> Vector:
         """equal' nu + within' y: the gradient of the constraints' part of the Lagrangian."""
@@ -121,7 +108,8 @@ def minimise_linear(slope: Vector, constraints: LinearConstraints) -> ProgramSol
     Raises `InfeasibleProgram` where no x satisfies the constraints, and `NotConverged` where the library fails.
     """
     is_sparse = sparse.issparse(constraints.equal) or sparse.issparse(constraints.within)
-    unit, scaled = float(np.abs(slope).max(initial=0.0)) or 1.0, constraints.scaled()
+    unit, size = float(np.abs(slope).max(initial=0.0)) or 1.0, constraints.row_sizes()
+    scaled = replace(constraints, within=(constraints.within.T / size).T, bound=constraints.bound / size)
     for attempt in SPARSE_ATTEMPTS if is_sparse else DENSE_ATTEMPTS:
         solver = _simplex(slope / unit, scaled, *attempt)
         status = solver.getModelStatus()
@@ -136,8 +124,8 @@ def minimise_linear(slope: Vector, constraints: LinearConstraints) -> ProgramSol
         raise kind(message, residual=np.inf, n_steps=n_steps)
     solution = solver.getSolution()
     nu, y = np.split(-unit * np.array(solution.row_dual), [len(constraints.right)])
-    y /= constraints.row_sizes()
-    return _solution(np.zeros(len(slope)), slope, constraints, np.array(solution.col_value), nu, np.maximum(y, 0.0))
+    y = np.maximum(y / size, 0.0)
+    return _solution(np.zeros(len(slope)), slope, constraints, np.array(solution.col_value), nu, y)
 
 
 def _simplex(slope: Vector, constraints: LinearConstraints, tolerance: float, presolve: str) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
 from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
-from tutelage.convex.blocks import SURFACE, box_minima
+from tutelage.convex.blocks import SURFACE, box_minimum
 from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import NotConverged
 
@@ -148,7 +148,7 @@ class _Program:
         A decrease that no step can show where the minimum is not found, so that the step is refused.
         """
         gradient = self.scale * (soft.expectation - self.target)
-        hessian, is_found = self.scale[:, None] * soft.jacobian * self.scale, True
+        hessian = self.scale[:, None] * soft.jacobian * self.scale
         if self.tau > 0:
             slope, bend = self.barrier(x)
             gradient, hessian = gradient + slope, hessian + np.diag(bend)
@@ -158,10 +158,11 @@ class _Program:
         if self.tau > 0:
             step = self.inside(x, np.asarray(np.linalg.solve(hessian, -gradient)))
         else:
-            steps, (is_found,) = box_minima(hessian[None], gradient[None], (self.low - x)[None], (1 - x)[None])
-            step = np.clip(x + steps[0], self.low, 1.0) - x
-        predicted = -float(gradient @ step + 0.5 * step @ hessian @ step)
-        return step, predicted if is_found else np.inf
+            found = box_minimum(hessian, gradient, self.low - x, 1 - x)
+            if found is None:
+                return np.zeros(len(x)), np.inf
+            step = np.clip(x + found, self.low, 1.0) - x
+        return step, -float(gradient @ step + 0.5 * step @ hessian @ step)
 
     def value(self, x: Vector, near: SoftExpansion | None) -> tuple[float, SoftExpansion]:
         """f at x, and the soft policy there."""

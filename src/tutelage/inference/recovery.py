@@ -214,7 +214,7 @@ def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[Sof
     zero = np.zeros(len(seen))
     whole = Block(zero, np.inf, np.inf, True, np.arange(len(seen)))
     # Where going on for ever would pay, with as small a cost as is enough.
-    soft = SoftProgram(domain, zero, np.eye(len(seen)), zero, [whole]).opening()
+    soft = SoftProgram(domain, zero, np.eye(len(seen)), zero, [whole]).evaluated(zero).answer.here.source
     for _ in range(RECOVERY.n_covariances):
         covariance = count_covariance(domain, soft) / n + np.diag(rare_variance(domain, n))
         seen_covariance = kept @ covariance @ kept.T

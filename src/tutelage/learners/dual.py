@@ -37,11 +37,11 @@ from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.chains.expectations import Expectation, causal_entropy, expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.constrained.problem import no_limits, sizes
-from tutelage.convex.blocks import Block, contained, free_directions, inverse, terms
+from tutelage.convex.blocks import Block, contained, sensitivity, terms
 from tutelage.convex.newton import LEFT_BY_ROUNDING
 from tutelage.learners.penalties import Constraints, Mismatch, Tangents, build_response
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
-from tutelage.learners.without_entropy import require_possible
+from tutelage.learners.without_entropy import best_within
 from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import Ended, NotConverged, OutOfTime
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, named
@@ -131,7 +131,8 @@ class Dual:
         if self.constraints.preference.is_hard:
             require_feasible(self.domain, limits)
             if tangents.centre is not None:
-                require_possible(self.constraints)
+                with suppress(NotConverged):
+                    best_within(self.constraints, np.zeros(self.domain.n_reward))
         else:
             limits = no_limits(self.domain)
         if math.isinf(self.mismatch.penalty):
@@ -278,10 +279,8 @@ class Reduction:
     def _at_minimum(self, weights: Vector, program: SoftProgram, found: SoftMinimum, tangents: Tangents) -> Settled:
         y, here, d_r = found.answer.x, found.answer.here, self.domain.n_reward
         soft, at_y = here.source, program.at(y)
-        free, curvature = free_directions(program.blocks, y, here.gradient)
-        hessian = free.T @ (here.hessian + curvature) @ free
-        mixed = (at_y.jacobian @ free).T @ soft.jacobian[:, :d_r]
-        moved = -inverse(hessian) @ mixed
+        mixed = at_y.jacobian.T @ soft.jacobian[:, :d_r]
+        moved = -sensitivity(program.blocks, y, here.gradient, here.hessian) @ mixed
         jacobian = soft.jacobian[:d_r, :d_r] + mixed.T @ moved
         value = soft.soft_return + at_y.value + terms(program.blocks, y)
         return Settled(
@@ -291,7 +290,7 @@ class Reduction:
             expectation=Expectation(*np.split(soft.expectation, [d_r])),
             jacobian=freeze((jacobian + jacobian.T) / 2),
             multipliers=freeze(y),
-            multiplier_jacobian=freeze(free @ moved),
+            multiplier_jacobian=freeze(moved),
             tangents=tangents,
             soft=soft,
         )

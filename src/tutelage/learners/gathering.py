@@ -4,7 +4,7 @@ The learners of the paper answer one lesson and forget it. This one shows its in
 has seen: for lessons of n_k demonstrations with expectations mu_k from starts P_k, the means weighted by n_k.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -38,5 +38,5 @@ class GatheringLearner:
             sums = {name: value + after.memory[name] for name, value in sums.items()}
         mean, initial = (freeze(sums[name] / sums["n"]) for name in ("expectation", "start"))
         done = self.inner.respond(Lesson(mean, freeze(np.zeros(len(mean))), domain=self.domain, initial=initial))
-        light = Response.of(self.domain, lesson, done.policy, weights=done.learned_weights, memory=sums)
-        return replace(light, metrics=done.metrics)
+        weights, metrics = done.learned_weights, done.metrics
+        return Response.of(self.domain, lesson, done.policy, weights=weights, memory=sums, metrics=metrics)

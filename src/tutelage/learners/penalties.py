@@ -22,7 +22,7 @@ from typing import Self
 
 import numpy as np
 
-from tutelage.arrays import Indices, Matrix, Readable, Vector, floats, freeze
+from tutelage.arrays import Indices, Matrix, Readable, Vector, floats, freeze, set_fields
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.constrained.problem import HalfSpaces, or_one, sizes
 from tutelage.convex.blocks import Block
@@ -51,7 +51,7 @@ class Mismatch(Readable):
     squared: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "allowance", _checked_allowance(self, "mismatch"))
+        set_fields(self, allowance=_checked_allowance(self, "mismatch"))
         if self.squared and (self.norm != 2 or math.isinf(self.penalty)):
             raise InvalidModel("a squared mismatch needs norm 2 and a finite penalty")
 
@@ -101,10 +101,9 @@ class Preference(Readable):
     functions: tuple[ConvexConstraint, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "allowance", _checked_allowance(self, "preference"))
-        object.__setattr__(self, "functions", tuple(self.functions))
-        if self.rows is not None:
-            object.__setattr__(self, "rows", floats(self.rows, "preference rows", ndim=2))
+        rows = None if self.rows is None else floats(self.rows, "preference rows", ndim=2)
+        allowance = _checked_allowance(self, "preference")
+        set_fields(self, allowance=allowance, rows=rows, functions=tuple(self.functions))
 
     @property
     def is_hard(self) -> bool:
@@ -285,8 +284,7 @@ class Tangents:
         if self.centre is not None and (self.n_cuts < N_MOVES or not len(loose)):
             there = replace(self.touching(self.constraints, point), n_cuts=self.n_cuts + 1)
             return there, np.append(y, np.zeros(len(point)))
-        order = np.argsort(np.concatenate([here.constraint, loose]), kind="stable")
-        return here._cut(point, loose), np.concatenate([y, np.zeros(len(loose))])[order]
+        return here._cut(point, loose), np.insert(y, here._place(loose), 0.0)
 
     def pruned(self, multipliers: Vector) -> tuple["Tangents", Vector]:
         """The tangents from which a later problem starts, with their multipliers.
@@ -316,18 +314,19 @@ class Tangents:
         tolerance = np.minimum(ABOVE * size, np.maximum(paid, ROUNDING * size))
         return np.flatnonzero(self.constraints.excess(point) > np.maximum(modelled, 0.0) + tolerance)
 
+    def _place(self, which: Indices) -> Indices:
+        """Where a new tangent of each of the constraints `which` comes: after the others of its constraint."""
+        return np.searchsorted(self.constraint, which, side="right")
+
     def _cut(self, point: Vector, which: Indices) -> "Tangents":
         """These tangents, and one at the point for each of the convex constraints `which`."""
-        normals, offsets = [*self.normals], [*self.offsets]
-        for j in which:
-            function = self.constraints.preference.functions[j - len(self.constraints.rows)]
-            slope = function.slope(point)
-            normals.append(slope)
-            offsets.append(self.constraints.allowance[j] + slope @ point - function.value(point))
-        constraint = np.concatenate([self.constraint, which])
-        order = np.argsort(constraint, kind="stable")
-        rows, ends = np.array(normals)[order], np.array(offsets)[order]
-        return type(self)(self.constraints, rows, ends, constraint[order], n_cuts=self.n_cuts + 1)
+        functions = [self.constraints.preference.functions[j - len(self.constraints.rows)] for j in which]
+        slopes = np.array([function.slope(point) for function in functions])
+        ends = self.constraints.allowance[which] + slopes @ point - [function.value(point) for function in functions]
+        place, n_cuts = self._place(which), self.n_cuts + 1
+        normals, offsets = np.insert(self.normals, place, slopes, axis=0), np.insert(self.offsets, place, ends)
+        constraint = np.insert(self.constraint, place, which)
+        return replace(self, normals=normals, offsets=offsets, constraint=constraint, n_cuts=n_cuts)
 
 
 def signed_multipliers(weights: Vector, beta: Vector) -> Multipliers:

@@ -15,7 +15,7 @@ import numpy as np
 from tutelage.arrays import EPSILON, Matrix, Vector
 from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
 from tutelage.constrained.problem import or_one
-from tutelage.convex.blocks import Block, contained, residual, slices
+from tutelage.convex.blocks import Block, contained, parts, residual
 from tutelage.convex.newton import Expansion, Minimum, Reached, proximal_newton
 from tutelage.learners.convex_constraints import Moving, Point
 from tutelage.model.mdp import Domain, combined_features
@@ -84,15 +84,10 @@ class SoftProgram:
         return scaled.in_given_units(found)
 
     def evaluated(self, x: Vector) -> SoftMinimum:
-        """A point x of the set, with its residual and its bound."""
+        """A point x of the set, with its residual and its bound; one near x where the value there is infinite."""
         scaled = _Normalised.of(self, None)
-        found = proximal_newton(scaled.expand, scaled.blocks, x / scaled.unit, tolerance=math.inf)
-        return scaled.in_given_units(found)
-
-    def opening(self) -> SoftExpansion:
-        """The soft policy at x = 0; where its value is infinite, at a point where going on costs enough."""
-        scaled = _Normalised.of(self, None)
-        return scaled.expand(scaled.finite(np.zeros(len(scaled.unit))), None).source
+        inside = scaled.finite(x / scaled.unit)
+        return scaled.in_given_units(proximal_newton(scaled.expand, scaled.blocks, inside, tolerance=math.inf))
 
     def residual(self, x: Vector, gradient: Vector, own: Vector) -> float:
         """The residual at x of a policy whose expectations give another gradient (n,) than its own, that of f at x.
@@ -137,7 +132,7 @@ class SoftProgram:
         features = combined_features(self.domain)
         size, steps = np.abs(features @ self.lift).max(axis=0, initial=0.0), self.domain.mdp.steps
         highest = [1.0, float(np.abs(features @ self.base).max())]
-        for block, part in zip(self.blocks, slices(self.blocks), strict=True):
+        for block, part in parts(self.blocks):
             largest = float(size[part].max(initial=0.0))
             price = np.max(block.radius, initial=0.0)
             if np.any(block.curvature):
@@ -170,7 +165,7 @@ class _Normalised:
             slopes = np.array([function.slope(program.moving.centre) for function in program.moving.functions])
             size = np.concatenate([size, share * (np.abs(slopes) @ program.moving.sizes), 1 / program.moving.sizes])
         unit = np.exp2(-np.round(np.log2(or_one(size))))
-        for block, part in zip(program.blocks, slices(program.blocks), strict=True):
+        for block, part in parts(program.blocks):
             if block.is_ball:
                 # That of the largest; an entry that is always zero has no size.
                 unit[part] = unit[part].min(where=size[part] > 0, initial=np.inf) if size[part].any() else 1.0

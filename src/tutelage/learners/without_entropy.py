@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tutelage.arrays import Vector
+from tutelage.arrays import Vector, freeze
 from tutelage.chains.expectations import Expectation, expectation, occupancy
 from tutelage.constrained.direct import Ball, best_within_balls
 from tutelage.constrained.occupancy_polytope import best_policy
@@ -45,42 +45,27 @@ def optimum_within(
         tangents = tighter
 
 
-def require_possible(constraints: Constraints, n_programs: int = 20) -> None:
-    """Raise `InfeasibleConstraints` where a few tangents show that no policy satisfies convex constraints."""
-    domain = constraints.domain
-    tangents: Tangents = Tangents.opening(constraints).fixed()
-    for _ in range(n_programs):
-        found = best_policy(domain, np.zeros(domain.n_reward), tangents.half_spaces())
-        tighter, _ = tangents.tightened(found.expectation.preference, found.multipliers)
-        if tighter is tangents:
-            return
-        tangents = tighter
-
-
 def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum:
     """The policy with the largest weights @ mu_r (d_r,) within the constraints: a constrained MDP.
 
-    Distances by one cone program, where it is exact enough; other convex constraints by tangents.
+    Distances by one cone program, where it is exact enough; other convex constraints by tangents. multipliers: (m,),
+    one for each constraint.
     """
-    functions, radii = constraints.preference.functions, constraints.allowance[len(constraints.rows) :].tolist()
+    domain, functions = constraints.domain, constraints.preference.functions
+    radii = constraints.allowance[len(constraints.rows) :].tolist()
     convex = zip(functions, radii, strict=True)
     balls = [Ball(*function.distance, radius) for function, radius in convex if function.distance is not None]
     if balls and len(balls) == len(functions):
-        found = best_within_balls(constraints.domain, weights, constraints.half_spaces(), balls)
+        found = best_within_balls(domain, weights, constraints.half_spaces(), balls)
         if found is not None:
             optimum, t = found
             point = optimum.expectation.preference
             if (constraints.excess(point) <= ABOVE * constraints.sizes(point)).all():
                 return replace(optimum, multipliers=np.append(optimum.multipliers, np.linalg.norm(t, axis=1)))
-    return tangent_optimum(constraints, weights)[0]
-
-
-def tangent_optimum(constraints: Constraints, weights: Vector) -> tuple[ConstrainedOptimum, Tangents]:
-    """The same by tangents, with those that prove it."""
-    domain, size = constraints.domain, float(np.abs(weights) @ sizes(constraints.domain)[: len(weights)])
-    return optimum_within(
+    optimum, tangents = optimum_within(
         constraints,
         lambda limits: best_policy(domain, weights, limits),
         lambda reached: float(weights @ reached.reward),
-        size,
+        float(np.abs(weights) @ sizes(domain)[: len(weights)]),
     )
+    return replace(optimum, multipliers=freeze(tangents.by_constraint(optimum.multipliers)))

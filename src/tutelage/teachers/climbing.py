@@ -32,7 +32,7 @@ from tutelage import outcomes
 from tutelage.arrays import Matrix, Readable, Vector
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import no_limits
-from tutelage.convex.blocks import Block, free_directions, inverse, model_minimum
+from tutelage.convex.blocks import Block, model_minimum, sensitivity
 from tutelage.convex.newton import Slope, ascend
 from tutelage.learners.dual import Dual, Reduction, Settled
 from tutelage.learners.penalties import Tangents
@@ -205,8 +205,7 @@ class LessonSearch(ReducedProblem):
         except TutelageError as failure:
             return nowhere(failure, point, near)
         here, program = found.answer.here, self.dual.program(point, tangents)
-        free, hessian = free_directions(program.blocks, found.answer.x, here.gradient)
-        moved = free[:d_r] @ inverse(free.T @ (here.hessian + hessian) @ free) @ free.T
+        moved = sensitivity(program.blocks, found.answer.x, here.gradient, here.hessian)[:d_r]
         gradient = moved @ program.at(found.answer.x).jacobian.T @ here.source.jacobian[:, :d_r] @ self.true_weights
         weights, multipliers = np.split(found.answer.x, [d_r])
         tangents, multipliers = tangents.pruned(multipliers)

@@ -28,7 +28,7 @@ from tutelage.arrays import ArrayLike, Matrix, Readable
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector, strictest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, preference_limits
 from tutelage.learners.penalties import Constraints
-from tutelage.learners.without_entropy import tangent_optimum
+from tutelage.learners.without_entropy import best_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InfeasibleConstraints, OnProgress, watched
@@ -186,11 +186,11 @@ def preference_costs(
     if preference_expectation is not None:
         used = constraints.values(np.asarray(preference_expectation, dtype=np.float64))
     with suppress(InfeasibleConstraints):
-        optimum, tangents = tangent_optimum(constraints, weights)
+        optimum = best_within(constraints, weights)
         within, size = optimum.value, COST_ROUNDING * max(abs(without), abs(optimum.value))
-        values = np.array([tangent_optimum(_others(constraints, j), weights)[0].value for j in range(n)])
+        values = np.array([best_within(_others(constraints, j), weights).value for j in range(n)])
         losses = np.where(np.abs(values - within) > size, values - within, 0.0)
-        slopes = tangents.by_constraint(optimum.multipliers)
+        slopes = optimum.multipliers
         if losses.any() and len(constraints.rows) == n:
             slopes = np.where(np.isfinite(optimum.price_low), optimum.price_low, slopes)
         # A slope is rounding where all that a limit may allow gains nothing.
