@@ -88,6 +88,7 @@ def _is_flat(low: Vector, high: Vector) -> Flags:
     return np.asarray((high - low <= 1e-9 * (np.abs(low) + np.abs(high)) + 1e-300) & np.isfinite(high - low))
 
 
+@lru_cache(maxsize=16)
 def feature_scales(domain: Domain) -> Scales:
     """The range of every feature's expectation, by two plain MDPs for each; infinite where going on collects more."""
     features = combined_features(domain)
@@ -131,15 +132,13 @@ class Answer:
 
 
 @lru_cache(maxsize=256)
-def recover(
-    domain: Domain, scales: Scales, lesson: tuple[float, ...], response: tuple[float, ...], accuracy: float
-) -> Answer:
+def recover(domain: Domain, lesson: tuple[float, ...], response: tuple[float, ...], accuracy: float) -> Answer:
     """What the answer mu (d,) to a lesson mu_hat (d_r,) determines.
 
     accuracy: the error of mu relative to its range. Raises `NotConverged` where no weights have this expectation.
     Cached, because the answers of earlier rounds come again in every round.
     """
-    d_r, shown, seen = domain.n_reward, np.array(lesson), np.array(response)
+    d_r, shown, seen, scales = domain.n_reward, np.array(lesson), np.array(response), feature_scales(domain)
     gap = shown - seen[:d_r]
     missed = np.where(np.abs(gap) > 10 * scales.slack[:d_r] + accuracy * scales.unit[:d_r], np.sign(gap), 0.0)
     lift, unit = _unknowns(domain, scales, missed)
