@@ -177,17 +177,19 @@ class BilevelTeacher(OneLessonTeacher):
                 weights = self.learner.respond(lesson).feature_weights
                 inferred += [] if weights is None else [weights[:d_r]]
         size = float(or_one(np.abs(self.true_weights).max()))
-        return [np.zeros(d_r), *inferred, self._problem.block.radius * (self.true_weights / size)]
+        block = self._problem.block
+        return [block.contain(a) for a in (np.zeros(d_r), *inferred, block.radius * (self.true_weights / size))]
 
     def _other_starts(self) -> list[Vector]:
         """Corners, edges and faces of the mismatch set where w* leads out of it, and random points.
 
         The reward never decreases along w*, so that the other corners, edges and faces have no more.
         """
-        d_r, radius, rng = self.domain.n_reward, self._problem.block.radius, generator(self.rng)
+        d_r, block, rng = self.domain.n_reward, self._problem.block, generator(self.rng)
         patterns, ahead = sign_patterns(d_r, rng, self.effort.n_patterns), np.sign(self.true_weights)
         outward = [signs for signs in patterns if (signs * ahead).max() == 1]
-        return [radius * point for point in (*outward, *rng.uniform(-1, 1, (self.n_random, d_r)))]
+        points = (*outward, *rng.uniform(-1, 1, (self.n_random, d_r)))
+        return [block.contain(block.radius * point) for point in points]
 
     def _unconstrained_bound(self) -> float:
         """The reward of the best policy: no learner gets more."""
