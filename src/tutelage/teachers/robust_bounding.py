@@ -129,6 +129,6 @@ def robust_bound(
         bounds.over,
         achieved=achieved,
         ceiling=ceiling,
-        room=lambda _: tolerance,
+        room=tolerance,
         max_cells=max_cells,
     ).bound
