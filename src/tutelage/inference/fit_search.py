@@ -1,8 +1,8 @@
 """The fits that explain a soft learner's answers: many searches (`misfit`), because each may end in a local minimum.
 
-The searches start from the fit of the earlier answers, from a learner that pays the same in all its answers, from the
-one that the weights of each answer suggest, and from random learners, until a fit explains the answers. The best fit is
-then changed by moving one allowance across its kink, or leaving one preference out, as long as that helps.
+The searches start from the fit of the earlier answers, from a learner that pays the same in all its answers, and from
+random learners, until a fit explains the answers. The best fit is then changed by moving one allowance across its kink,
+or leaving one preference out, as long as that helps.
 
 The learner that pays the same multipliers q in all its answers is a first guess without kinks: it solves
 
@@ -199,14 +199,9 @@ def fits_near(evidence: Evidence, *near: Vector) -> tuple[Fit, ...]:
 
 
 def _starts(evidence: Evidence) -> list[Vector]:
-    """u of the learner that the matched weights suggest, if mu_c was seen, and of random ones, new ones each round."""
+    """u of random learners, new ones each round."""
     rng, limits = np.random.default_rng(len(evidence.shown)), evidence.limits
-    weights, sought = np.split(np.array([one[1] for one in evidence.weighed]), [evidence.domain.n_reward], axis=1)
-    starts, paid = list[Vector](), -sought
-    if paid.size and paid.max() > 0:
-        delta = np.where(paid.max(axis=0) < 0.3 * paid.max(), evidence.most, 0.0)
-        starts.append(np.concatenate([[np.abs(weights).max(), paid.max()], delta]) / evidence.unit)
-    largest = float(evidence.most.max(initial=0.0)) / evidence.unit[2:]
+    starts, largest = list[Vector](), float(evidence.most.max(initial=0.0)) / evidence.unit[2:]
     for share in START.shares:
         drawn = rng.choice([0.0, 0.05, 1.0], len(evidence.most)) * limits[1][2:]
         delta = drawn if share is None else share * largest

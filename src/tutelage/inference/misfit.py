@@ -10,7 +10,7 @@ penalties and no preferences.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers, answers_of
-from tutelage.inference.recovery import Scales, feature_scales, nearest_soft, rare_variance
+from tutelage.inference.recovery import Scales, feature_scales, rare_variance, sampling_weight
 from tutelage.model.mdp import Domain
 
 # The penalties searched and the typical ones, in units of the horizon, which is also the size of the entropy, over the
@@ -50,12 +50,11 @@ class PathRule:
 
 @dataclass(frozen=True, slots=True)
 class WeightRule:
-    """n_exact: trajectories whose mean is as good as exact. end: added to the distance of an exact answer from the ends
-    of its range, relative to that range, for its weight. fitted, explained, nearly: the weighted misfit at which a
-    search ends, the largest with which a fit explains exact answers, and with which only few paths are followed.
+    """end: added to the distance of an exact answer from the ends of its range, relative to that range, for its weight.
+    fitted, explained, nearly: the weighted misfit at which a search ends, the largest with which a fit explains exact
+    answers, and with which only few paths are followed.
     """
 
-    n_exact: int = 10**6
     end: float = 1e-3
     fitted: float = 1e-8
     explained: float = 1e-4
@@ -134,15 +133,19 @@ class Evidence:
         """(n, d), mu, any number where it was not seen."""
         return np.array(self.seen)
 
-    @property
-    def weighed(self) -> list[tuple[Matrix, Vector, float]]:
-        """Of each answer, what `_weighed` says."""
-        return [_weighed(self.domain, self.n_seen, self.n_trajectories, seen) for seen in self.seen]
-
     @cached_property
     def weight(self) -> Matrix:
-        """(n, m, d), W."""
-        return np.array([weight for weight, _, _ in self.weighed])
+        """(n, m, d), W: the inverse root of the sampling covariance.
+
+        For exact answers that of a variance proportional to the distance from the ends of the range, as for samples:
+        what is done rarely tells most.
+        """
+        if self.is_sampled:
+            of_answer = partial(sampling_weight, self.domain, n_seen=self.n_seen, n=self.n_trajectories)
+            return np.array([of_answer(seen) for seen in self.seen])
+        share = np.clip((self.target - self.scales.low) / self.scales.unit, 0.0, 1.0)
+        size = self.scales.unit * np.sqrt(np.minimum(share, 1 - share) + WEIGHT.end)
+        return np.asarray(np.eye(size.shape[1])[: self.n_seen] / size[:, None])
 
     @property
     def allowed(self) -> Matrix:
@@ -155,7 +158,9 @@ class Evidence:
         if not self.is_sampled:
             enough, good, rough = (0.5 * misfit**2 for misfit in (WEIGHT.fitted, WEIGHT.explained, WEIGHT.nearly))
             return Goal(enough=enough, gain=1e-10, good=good, rough=rough, n_least=1, n_few=4)
-        n = max(sum(n_told for _, _, n_told in self.weighed), 1.0)
+        # Features that are hardly met do not vary between samples.
+        rare = np.sum(self.weight**2 * rare_variance(self.domain, self.n_trajectories))
+        n = max(self.weight[:, :, 0].size - float(rare), 1.0)
         good = 0.5 * (n + 2 * math.sqrt(2 * n))
         return Goal(enough=1e-3, gain=1e-4, good=good, rough=good, n_least=3, n_few=2)
 
@@ -237,21 +242,3 @@ class Evidence:
         at_limit = (end.answer.x[:2] <= SMALLEST) | (end.answer.x[:2] >= LARGEST)
         cost = 0.5 * float((beyond**2).sum())
         return Fit(freeze(theta), cost, jacobian, done, answers.paid, tuple(at_limit.tolist()))
-
-
-@lru_cache(maxsize=256)
-def _weighed(domain: Domain, n_seen: int, n_trajectories: int, seen: tuple[float, ...]) -> tuple[Matrix, Vector, float]:
-    """W (n_seen, d), weights (n_seen,) of the soft policy that matches what was seen, and how many numbers vary.
-
-    W is the inverse root of the sampling covariance. For an exact answer it is that of a variance proportional to the
-    distance from the ends of the range, as for samples: what is done rarely tells most. Features that are hardly met do
-    not vary between samples. Cached, because the answers of earlier rounds come again in every round.
-    """
-    target, n, scales = np.array(seen), n_trajectories or WEIGHT.n_exact, feature_scales(domain)
-    soft, weight = nearest_soft(domain, target, n_seen, n)
-    n_told = n_seen - float(np.trace(weight * rare_variance(domain, n) @ weight.T))
-    if not n_trajectories:
-        share = np.clip((target - scales.low) / scales.unit, 0.0, 1.0)
-        kept = np.eye(len(target))[:n_seen]
-        weight = kept / (scales.unit * np.sqrt(np.minimum(share, 1 - share) + WEIGHT.end))
-    return weight, soft.weights[:n_seen], n_told

@@ -198,15 +198,17 @@ def _least(program: SoftProgram, seen: Vector, found: SoftMinimum, column: int, 
     return floor
 
 
-def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[SoftExpansion, Matrix]:
-    """The soft policy that explains the first n_seen entries of mu_hat, the mean of n trajectories, and W (n_seen, d).
+@lru_cache(maxsize=256)
+def sampling_weight(domain: Domain, seen: tuple[float, ...], n_seen: int, n: int) -> Matrix:
+    """W (n_seen, d), the inverse root of the covariance K of the first n_seen entries of mu_hat, of n trajectories.
 
-    W is the inverse root of the covariance K of mu_hat. No finite weights may match mu_hat, which its noise can move
-    beyond all policies. So the policy maximises H(pi) - 1/2 |W (mu - mu_hat)|^2, and its weights are W'x with
+    K is that of the soft policy that explains them. No finite weights may match mu_hat, which its noise can move beyond
+    all policies. So the policy maximises H(pi) - 1/2 |W (mu - mu_hat)|^2, and its weights are W'x with
 
         x = W (mu_hat - mu)                 the deviations in standard errors, of about one each
 
     K is that of the policy itself, by iteration from the most random one, so that nothing else limits the weights.
+    Cached, because the answers of earlier rounds come again in every round.
     """
     kept = np.eye(len(seen))[:n_seen]
     block = Block(np.zeros(n_seen), np.inf, np.inf, True, np.arange(n_seen), curvature=1.0)
@@ -225,7 +227,7 @@ def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[Sof
         weight = np.linalg.inv(root) @ kept
         program = SoftProgram(domain, zero, weight.T, weight @ seen, [block])
         soft = program.minimise(root.T @ soft.weights[:n_seen], soft, tolerance=1e-3).answer.here.source
-    return soft, weight
+    return weight
 
 
 def rare_variance(domain: Domain, n: int) -> Vector:
