@@ -122,7 +122,7 @@ def search_fits(evidence: Evidence, effort: Effort) -> Searches:
     if len(evidence.shown) > 1:
         before = replace(evidence, shown=evidence.shown[:-1], seen=evidence.seen[:-1], bias=evidence.bias[:-1])
         with suppress(TutelageError):
-            last = _closest(search_fits(before, effort).ends)
+            last = _best(search_fits(before, effort).ends)
     budget = outcomes.Budget(effort.n_steps)
     begun = Searches((), tuple(_paths(evidence, last, budget)), 0)
     return _followed(evidence, begun, budget, 0, effort.n_straight)
@@ -138,7 +138,7 @@ def _followed(evidence: Evidence, begun: Searches, budget: outcomes.Budget, n_pa
     """Follow paths until a fit is good, after at least n_paths, or the budget is used up."""
     goal, ends, number, paths = evidence.goal, list(begun.ends), begun.n_followed, begun.paths
     while number < len(paths):
-        cost = _closest(ends).value if ends else np.inf
+        cost = _best(ends).value if ends else np.inf
         is_good = cost <= goal.good or (number >= goal.n_few and cost <= goal.rough)
         if ends and ((number >= max(goal.n_least, n_paths) and is_good) or budget.left <= 0):
             break
@@ -150,12 +150,12 @@ def _followed(evidence: Evidence, begun: Searches, budget: outcomes.Budget, n_pa
         ends += _search(evidence, path, spent)
         budget.left -= left - spent.left
         if number == goal.n_few and ends:
-            ends += _changed(evidence, _closest(ends), budget)
+            ends += _changed(evidence, _best(ends), budget)
     if not ends:
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
-    is_new = not begun.ends or _closest(ends) is not _closest(begun.ends)
-    if is_new and _closest(ends).value > goal.rough:
-        ends += _changed(evidence, _closest(ends), budget)
+    is_new = not begun.ends or _best(ends) is not _best(begun.ends)
+    if is_new and _best(ends).value > goal.rough:
+        ends += _changed(evidence, _best(ends), budget)
     return Searches(tuple(ends), paths, number)
 
 
@@ -185,7 +185,7 @@ def _search(evidence: Evidence, path: Path, budget: outcomes.Budget) -> list[Sea
     return []
 
 
-def _closest(ends: Sequence[Search]) -> Search:
+def _best(ends: Sequence[Search]) -> Search:
     return min(ends, key=lambda end: end.value)
 
 
@@ -218,9 +218,9 @@ def _changed(evidence: Evidence, search: Search, budget: outcomes.Budget) -> lis
             break
         paths = [Path(start, PATH.smoothing[-1:], best.answer.here.source) for start in _across_kinks(evidence, best)]
         tried = [end for path in paths for end in _search(evidence, path, budget)]
-        if not tried or _closest(tried).value > START.helps * best.value:
+        if not tried or _best(tried).value > START.helps * best.value:
             break
-        best = _closest(tried)
+        best = _best(tried)
         better.append(best)
     return better
 
