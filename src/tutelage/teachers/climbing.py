@@ -78,12 +78,13 @@ class LocalOptimum(Readable):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReducedProblem:
-    """R over the set of reward weights that the learner can infer."""
+    """R over the set of reward weights that the learner can infer. unit: of the optima, beside that of true_weights."""
 
     reduction: Reduction
     block: Block
     true_weights: Vector
     effort: Effort = Effort()
+    unit: float = 1.0
 
     def climb(self, starts: list[Vector], others: list[Vector]) -> list[LocalOptimum]:
         """The distinct local maxima from each start, and from the best of the other points of the set; best first.
@@ -118,7 +119,7 @@ class ReducedProblem:
         for start, opening in promising:
             with outcomes.spending(budget):
                 optima.append(self.top(start, opening))
-        return distinct(optima)
+        return distinct([replace(top, reward=self.unit * top.reward, gap=self.unit * top.gap) for top in optima])
 
     def slope(self, point: Vector, near: Any) -> Slope[Any]:
         """R and its gradient at a point (d_r,) of the set; -inf where the learner can be computed only at `near`.
