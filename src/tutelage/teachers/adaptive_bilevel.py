@@ -258,11 +258,9 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         """One standard error of the reward seen; zero where answers are exact."""
         if not self.n_trajectories:
             return 0.0
-        soft, d_r = (
-            soft_expansion(self.domain.mdp, combined_features(self.domain), _weights(plan)),
-            self.domain.n_reward,
-        )
-        covariance = count_covariance(self.domain, soft)[:d_r, :d_r]
+        domain, d_r = self.domain, self.domain.n_reward
+        soft = soft_expansion(domain.mdp, combined_features(domain), _weights(plan))
+        covariance = count_covariance(domain, soft)[:d_r, :d_r]
         return math.sqrt(max(float(self.true_weights @ covariance @ self.true_weights), 0.0) / self.n_trajectories)
 
 
