@@ -64,7 +64,7 @@ class Answers:
 
     @property
     def paid(self) -> Matrix:
-        """(n, d_c), the multipliers of the preferences."""
+        """(n, d_c), multipliers of the preferences."""
         return np.asarray(self.theta[1] * self.x[:, self.x.shape[1] - len(self.theta) + 2 :])
 
 

@@ -166,13 +166,13 @@ def _paths(evidence: Evidence, last: Search | None, budget: outcomes.Budget) -> 
         first = [Path(start, PATH.smoothing[-1:], near) for start, near in guesses(evidence)]
     if last is None:
         return [*first, *others]
-    start = evidence.inside(evidence.described(last).theta)
-    others = [Path(start, PATH.smoothing), *others]
+    u = evidence.inside(evidence.described(last).theta)
+    others = [Path(u, PATH.smoothing), *others]
     # A round has steps for one kind of path beside that from the last fit, so the kinds take turns. Samples are
     # explained by many learners, and the first kind finds the simpler ones.
     is_first = evidence.is_sampled or len(evidence.shown) % 2
     both = [*first, *others] if is_first else [*others, *first]
-    return [Path(start, PATH.smoothing[-1:], last.answer.here.source), *both]
+    return [Path(u, PATH.smoothing[-1:], last.answer.here.source), *both]
 
 
 def _search(evidence: Evidence, path: Path, budget: outcomes.Budget) -> list[Search]:

@@ -130,7 +130,7 @@ class Evidence:
 
     @cached_property
     def target(self) -> Matrix:
-        """(n, d), mu, any number where it was not seen."""
+        """(n, d), mu; any number where not seen."""
         return np.array(self.seen)
 
     @cached_property
@@ -166,7 +166,7 @@ class Evidence:
 
     @property
     def unit(self) -> Vector:
-        """(2 + d_c,), the units of C_r, C_c and delta."""
+        """(2 + d_c,), units of C_r, C_c and delta."""
         reward, preference = np.split(self.scales.unit, [self.domain.n_reward])
         sizes = np.array([reward.max(), preference.max(initial=0.0) or 1.0])
         return np.concatenate([self.domain.mdp.steps / sizes, preference])
@@ -189,7 +189,7 @@ class Evidence:
         return np.maximum(lower, u - longest), np.minimum(upper, u + longest)
 
     def inside(self, theta: Vector) -> Vector:
-        """u of some parameters, moved into the limits."""
+        """u of parameters, moved into the limits."""
         return np.asarray(np.clip(theta / self.unit, *self.limits))
 
     def search(self, start: Vector, smoothing: tuple[float, ...], near: Answers | None = None) -> Search:
