@@ -18,7 +18,6 @@ from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import HalfSpaces, preference_limits
 from tutelage.environments.object_world import object_world
 from tutelage.inference.misfit import Evidence
-from tutelage.inference.recovery import feature_scales
 from tutelage.learners.exact import ApproximateHardLearner, HardLearner, SoftLearner
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.model.mdp import MDP, Domain
@@ -163,7 +162,7 @@ def reward_evidence(learner, lessons):
     seen = tuple(tuple(learner.respond(lesson).expectation.both) for lesson in lessons)
     shown = tuple(tuple(lesson.expectation) for lesson in lessons)
     exact = ((0.0,) * len(domain.names),) * len(lessons)
-    return Evidence(domain, feature_scales(domain), shown, seen, exact, domain.n_reward)
+    return Evidence(domain, shown, seen, exact, domain.n_reward)
 
 
 def values(record):

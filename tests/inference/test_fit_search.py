@@ -21,7 +21,6 @@ from tutelage.inference.fit_search import (
     shared_lifts,
     shared_misfits,
 )
-from tutelage.inference.misfit import FitProblem
 
 
 def best_fit(evidence, effort):
@@ -79,8 +78,7 @@ def test_a_search_is_remembered_by_its_numbers():
 def test_a_learner_that_pays_in_full_is_guessed(seed):
     """Then all multipliers are C_c, and nothing but the small preference for small ones moves the guess."""
     _, evidence = seen_in_part(seed, 0.0)
-    problem = FitProblem.of(evidence)
-    penalty, violation, *delta = guesses(problem)[0][0] * problem.unit
+    penalty, violation, *delta = guesses(evidence)[0][0] * evidence.unit
     assert penalty == pytest.approx(1.2, rel=0.02) and violation == pytest.approx(1.5, rel=0.1)
     assert_allclose(delta, 0.0)
 
@@ -89,10 +87,9 @@ def test_a_learner_that_pays_in_full_is_guessed(seed):
 def test_the_derivative_is_that_of_central_differences(seed):
     learner, evidence = seen_in_part(seed, 0.0)
     rng, d_r = np.random.default_rng(seed), learner.domain.n_reward
-    problem = FitProblem.of(evidence)
-    lifts = shared_lifts(problem, rng.choice([-1.0, 0.0, 1.0], size=(len(evidence.shown), d_r)))
+    lifts = shared_lifts(evidence, rng.choice([-1.0, 0.0, 1.0], size=(len(evidence.shown), d_r)))
     z = np.abs(rng.normal(size=lifts.shape[2]))
-    here = shared_misfits(problem, lifts, z, None)
+    here = shared_misfits(evidence, lifts, z, None)
     for row in range(len(here.value)):
-        slope = central_difference(lambda x, row=row: shared_misfits(problem, lifts, x, None).value[row], z)
+        slope = central_difference(lambda x, row=row: shared_misfits(evidence, lifts, x, None).value[row], z)
         assert_allclose(slope, here.jacobian[row], rtol=1e-5, atol=1e-7)

@@ -12,10 +12,10 @@ from tutelage.inference.recovery import feature_scales, recover
 def test_the_weights_of_an_answer_have_its_expectation():
     """Whatever is not determined, the weights found have the answer's expectation."""
     learner, _, rounds = random_rounds(6)
-    domain, scales = learner.domain, feature_scales(learner.domain)
+    domain = learner.domain
     for taught in rounds:
         seen = taught.response.expectation.both
-        answer = recover(domain, scales, tuple(taught.lesson.expectation), tuple(seen), accuracy=1e-12)
+        answer = recover(domain, tuple(taught.lesson.expectation), tuple(seen), accuracy=1e-12)
         soft = tl.soft_expansion(domain.mdp, tl.combined_features(domain), answer.lift @ answer.point)
         assert_allclose(soft.expectation, seen, rtol=1e-8, atol=1e-8)
         assert_allclose(answer.entropy, tl.causal_entropy(domain.mdp, soft.solved.policy), rtol=1e-8)
@@ -33,7 +33,7 @@ def test_the_floor_is_below_what_the_learner_pays(seed):
         paid = -taught.response.learned_weights[domain.n_reward :]
         for accuracy in (1e-12, 1e-9, 1e-6):
             seen = taught.response.expectation.both
-            answer = recover(domain, scales, tuple(taught.response.lesson.expectation), tuple(seen), accuracy=accuracy)
+            answer = recover(domain, tuple(taught.response.lesson.expectation), tuple(seen), accuracy=accuracy)
             assert (answer.floor <= paid * (1 + 1e-6) + 1e-6 / scales.unit[domain.n_reward :]).all()
 
 

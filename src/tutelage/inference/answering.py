@@ -28,13 +28,12 @@ from tutelage.outcomes import NotConverged
 
 @dataclass(frozen=True, slots=True)
 class NewtonSteps:
-    """How the answers are computed, by a damped Newton method.
+    """How the answers are computed, by Newton's method.
 
     towards: the part of the way to a barrier that a step may go. armijo: the least share of the predicted decrease.
     last: a step that predicts a smaller decrease, in units of the accuracy, is the last one, to first order; or one
-    below `least`, in nats. damped: the damping after a refused step, relative to the Hessian's diagonal; raised,
-    lowered: its factors after refused and taken steps. flat: the curvature that rounding leaves, relative to the
-    largest of the Hessian. rounding: the error of f, relative to its size.
+    below `least`, in nats. shorter: the factor of a step after a refused one. flat: the curvature that rounding leaves,
+    relative to the largest of the Hessian. rounding: the error of f, relative to its size.
     """
 
     max_steps: int = 60
@@ -42,9 +41,7 @@ class NewtonSteps:
     armijo: float = 1e-4
     last: float = 1e-2
     least: float = 1e-14
-    damped: float = 1e-3
-    raised: float = 10.0
-    lowered: float = 0.03
+    shorter: float = 0.25
     flat: float = 1e-13
     rounding: float = 1e-10
 
@@ -67,7 +64,7 @@ class Answers:
 
     @property
     def paid(self) -> Matrix:
-        """(n, d_c), the multipliers of the preferences."""
+        """(n, d_c), multipliers of the preferences."""
         return np.asarray(self.theta[1] * self.x[:, self.x.shape[1] - len(self.theta) + 2 :])
 
 
@@ -126,41 +123,39 @@ class _Program:
 
     def minimum(self, x: Vector, near: SoftExpansion | None) -> tuple[Vector, SoftExpansion]:
         """x of the answer, from a start, and the soft policy before the last step."""
-        rule, damping = NEWTON, 0.0
-        value, soft = self.value(x, near)
+        rule, share, (value, soft) = NEWTON, 1.0, self.value(x, near)
+        step, predicted = self.step(x, soft)
         for n_steps in range(rule.max_steps):
-            step, predicted = self.step(x, soft, damping)
-            if damping == 0 and abs(predicted) <= self.enough:
+            if share == 1 and abs(predicted) <= self.enough:
                 return x + step, soft
             outcomes.report("Newton steps", n_steps, predicted)
-            new, at_new = self.value(x + step, soft)
+            new, at_new = self.value(x + share * step, soft)
             noise = rule.rounding * (1 + abs(value)) + self.enough
-            if predicted >= 0 and new <= value - rule.armijo * predicted + noise:
-                x, value, soft = x + step, new, at_new
-                damping = rule.lowered * damping if damping > rule.damped else 0.0
+            if new <= value - rule.armijo * share * predicted + noise:
+                x, value, soft, share = x + share * step, new, at_new, 1.0
+                step, predicted = self.step(x, soft)
             else:
-                damping = max(rule.raised * damping, rule.damped)
+                share *= rule.shorter
         raise NotConverged("an answer was not found", residual=predicted, n_steps=rule.max_steps)
 
-    def step(self, x: Vector, soft: SoftExpansion, damping: float) -> tuple[Vector, float]:
-        """The step (d,) to the minimum of the damped second-order model, and the decrease that it predicts.
-
-        A decrease that no step can show where the minimum is not found, so that the step is refused.
-        """
+    def step(self, x: Vector, soft: SoftExpansion) -> tuple[Vector, float]:
+        """The step (d,) to the minimum of the second-order model, and the decrease that it predicts."""
         gradient = self.scale * (soft.expectation - self.target)
         hessian = self.scale[:, None] * soft.jacobian * self.scale
         if self.tau > 0:
             slope, bend = self.barrier(x)
             gradient, hessian = gradient + slope, hessian + np.diag(bend)
-        diagonal = np.diag(hessian)
-        largest = float(diagonal.max(initial=0.0))
-        hessian = hessian + np.diag(damping * np.maximum(diagonal, 1e-6 * largest) + NEWTON.flat * largest + 1e-300)
+        hessian = hessian + (NEWTON.flat * float(np.diag(hessian).max(initial=0.0)) + 1e-300) * np.eye(len(x))
         if self.tau > 0:
             step = self.inside(x, np.asarray(np.linalg.solve(hessian, -gradient)))
         else:
-            found = box_minimum(hessian, gradient, self.low - x, 1 - x)
+            room = self.low - x, 1 - x
+            found = box_minimum(hessian, gradient, *room)
             if found is None:
-                return np.zeros(len(x)), np.inf
+                # So flat that rounding decides which entries are free: a step that the diagonal shortens.
+                found = box_minimum(hessian + np.diag(np.diag(hessian)), gradient, *room)
+            if found is None:
+                raise NotConverged("a step towards an answer was not found", residual=np.inf, n_steps=0)
             step = np.clip(x + found, self.low, 1.0) - x
         return step, -float(gradient @ step + 0.5 * step @ hessian @ step)
 

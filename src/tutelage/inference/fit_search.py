@@ -1,8 +1,8 @@
 """The fits that explain a soft learner's answers: many searches (`misfit`), because each may end in a local minimum.
 
-The searches start from the fit of the earlier answers, from a learner that pays the same in all its answers, from the
-one that the weights of each answer suggest, and from random learners, until a fit explains the answers. The best fit is
-then changed by moving one allowance across its kink, or leaving one preference out, as long as that helps.
+The searches start from the fit of the earlier answers, from a learner that pays the same in all its answers, and from
+random learners, until a fit explains the answers. The best fit is then changed by moving one allowance across its kink,
+or leaving one preference out, as long as that helps.
 
 The learner that pays the same multipliers q in all its answers is a first guess without kinks: it solves
 
@@ -27,7 +27,7 @@ from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers
-from tutelage.inference.misfit import LARGEST, PATH, SMALLEST, TYPICAL, Evidence, Fit, FitProblem, Search
+from tutelage.inference.misfit import LARGEST, PATH, SMALLEST, TYPICAL, Evidence, Fit, Search
 from tutelage.model.mdp import combined_features
 from tutelage.outcomes import NotConverged, TutelageError
 
@@ -109,8 +109,7 @@ class Searches(NamedTuple):
 
 def fits_of(evidence: Evidence, searches: Searches) -> tuple[Fit, ...]:
     """The different fits of the searches, the closest first."""
-    problem = FitProblem.of(evidence)
-    return _distinct(problem, [problem.described(end) for end in searches.ends])
+    return _distinct(evidence, [evidence.described(end) for end in searches.ends])
 
 
 @lru_cache(maxsize=64)
@@ -119,27 +118,27 @@ def search_fits(evidence: Evidence, effort: Effort) -> Searches:
 
     Cached by the numbers of the evidence: a teacher's next round has one answer more, and continues from this fit.
     """
-    problem, last = FitProblem.of(evidence), None
+    last = None
     if len(evidence.shown) > 1:
         before = replace(evidence, shown=evidence.shown[:-1], seen=evidence.seen[:-1], bias=evidence.bias[:-1])
         with suppress(TutelageError):
-            last = _closest(search_fits(before, effort).ends)
+            last = _best(search_fits(before, effort).ends)
     budget = outcomes.Budget(effort.n_steps)
-    begun = Searches((), tuple(_paths(problem, last, budget)), 0)
-    return _followed(problem, begun, budget, 0, effort.n_straight)
+    begun = Searches((), tuple(_paths(evidence, last, budget)), 0)
+    return _followed(evidence, begun, budget, 0, effort.n_straight)
 
 
 def more_searches(evidence: Evidence, begun: Searches, effort: Effort) -> Searches:
     """The searches begun, and more of the paths that are left."""
     budget = outcomes.Budget(effort.n_more)
-    return _followed(FitProblem.of(evidence), begun, budget, effort.n_more_paths, effort.n_straight)
+    return _followed(evidence, begun, budget, effort.n_more_paths, effort.n_straight)
 
 
-def _followed(problem: FitProblem, begun: Searches, budget: outcomes.Budget, n_paths: int, n_straight: int) -> Searches:
+def _followed(evidence: Evidence, begun: Searches, budget: outcomes.Budget, n_paths: int, n_straight: int) -> Searches:
     """Follow paths until a fit is good, after at least n_paths, or the budget is used up."""
-    goal, ends, number, paths = problem.goal, list(begun.ends), begun.n_followed, begun.paths
+    goal, ends, number, paths = evidence.goal, list(begun.ends), begun.n_followed, begun.paths
     while number < len(paths):
-        cost = _closest(ends).value if ends else np.inf
+        cost = _best(ends).value if ends else np.inf
         is_good = cost <= goal.good or (number >= goal.n_few and cost <= goal.rough)
         if ends and ((number >= max(goal.n_least, n_paths) and is_good) or budget.left <= 0):
             break
@@ -148,122 +147,117 @@ def _followed(problem: FitProblem, begun: Searches, budget: outcomes.Budget, n_p
         if len(path.smoothing) == 1:
             left = min(left, n_straight)
         spent = outcomes.Budget(left)
-        ends += _search(problem, path, spent)
+        ends += _search(evidence, path, spent)
         budget.left -= left - spent.left
         if number == goal.n_few and ends:
-            ends += _changed(problem, _closest(ends), budget)
+            ends += _changed(evidence, _best(ends), budget)
     if not ends:
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
-    is_new = not begun.ends or _closest(ends) is not _closest(begun.ends)
-    if is_new and _closest(ends).value > goal.rough:
-        ends += _changed(problem, _closest(ends), budget)
+    is_new = not begun.ends or _best(ends) is not _best(begun.ends)
+    if is_new and _best(ends).value > goal.rough:
+        ends += _changed(evidence, _best(ends), budget)
     return Searches(tuple(ends), paths, number)
 
 
-def _paths(problem: FitProblem, last: Search | None, budget: outcomes.Budget) -> list[Path]:
+def _paths(evidence: Evidence, last: Search | None, budget: outcomes.Budget) -> list[Path]:
     """The paths in the order in which they are followed. last: the best fit of all answers but the last."""
-    first, others = list[Path](), [Path(start, PATH.smoothing) for start in _starts(problem)]
+    first, others = list[Path](), [Path(start, PATH.smoothing) for start in _starts(evidence)]
     with suppress(TutelageError), outcomes.spending(budget):
-        first = [Path(start, PATH.smoothing[-1:], near) for start, near in guesses(problem)]
+        first = [Path(start, PATH.smoothing[-1:], near) for start, near in guesses(evidence)]
     if last is None:
         return [*first, *others]
-    start = problem.inside(problem.described(last).theta)
-    others = [Path(start, PATH.smoothing), *others]
+    u = evidence.inside(evidence.described(last).theta)
+    others = [Path(u, PATH.smoothing), *others]
     # A round has steps for one kind of path beside that from the last fit, so the kinds take turns. Samples are
     # explained by many learners, and the first kind finds the simpler ones.
-    is_first = problem.evidence.is_sampled or len(problem.shown) % 2
+    is_first = evidence.is_sampled or len(evidence.shown) % 2
     both = [*first, *others] if is_first else [*others, *first]
-    return [Path(start, PATH.smoothing[-1:], last.answer.here.source), *both]
+    return [Path(u, PATH.smoothing[-1:], last.answer.here.source), *both]
 
 
-def _search(problem: FitProblem, path: Path, budget: outcomes.Budget) -> list[Search]:
+def _search(evidence: Evidence, path: Path, budget: outcomes.Budget) -> list[Search]:
     """The end of a path, or none where that is not reached."""
     if budget.left > 0:
         with suppress(TutelageError), outcomes.spending(budget):
-            return [problem.search(*path)]
+            return [evidence.search(*path)]
     if outcomes.is_over():
         raise NotConverged("there was no time to find a fit", residual=np.inf, n_steps=0)
     return []
 
 
-def _closest(ends: Sequence[Search]) -> Search:
+def _best(ends: Sequence[Search]) -> Search:
     return min(ends, key=lambda end: end.value)
 
 
 def fits_near(evidence: Evidence, *near: Vector) -> tuple[Fit, ...]:
     """The different fits near some parameters, the closest first; none where they cannot be computed."""
-    problem, fits = FitProblem.of(evidence), list[Fit]()
+    fits = list[Fit]()
     for theta in near:
         with suppress(TutelageError):
-            fits.append(problem.described(problem.search(problem.inside(theta), PATH.smoothing[-1:])))
-    return _distinct(problem, fits)
+            fits.append(evidence.described(evidence.search(evidence.inside(theta), PATH.smoothing[-1:])))
+    return _distinct(evidence, fits)
 
 
-def _starts(problem: FitProblem) -> list[Vector]:
-    """u of the learner that the matched weights suggest, if mu_c was seen, and of random ones, new ones each round."""
-    rng, limits = np.random.default_rng(len(problem.shown)), problem.limits
-    weights, sought = np.split(problem.matched, [problem.domain.n_reward], axis=1)
-    starts, paid = list[Vector](), -sought
-    if paid.size and paid.max() > 0:
-        delta = np.where(paid.max(axis=0) < 0.3 * paid.max(), problem.most, 0.0)
-        starts.append(np.concatenate([[np.abs(weights).max(), paid.max()], delta]) / problem.unit)
-    largest = float(problem.most.max(initial=0.0)) / problem.unit[2:]
+def _starts(evidence: Evidence) -> list[Vector]:
+    """u of random learners, new ones each round."""
+    rng, limits = np.random.default_rng(len(evidence.shown)), evidence.limits
+    starts, largest = list[Vector](), float(evidence.most.max(initial=0.0)) / evidence.unit[2:]
     for share in START.shares:
-        drawn = rng.choice([0.0, 0.05, 1.0], len(problem.most)) * limits[1][2:]
+        drawn = rng.choice([0.0, 0.05, 1.0], len(evidence.most)) * limits[1][2:]
         delta = drawn if share is None else share * largest
         starts.append(np.concatenate([TYPICAL * np.exp(rng.uniform(-1, 1, 2)), delta]))
     return [np.clip(start, *limits) for start in starts]
 
 
-def _changed(problem: FitProblem, search: Search, budget: outcomes.Budget) -> list[Search]:
+def _changed(evidence: Evidence, search: Search, budget: outcomes.Budget) -> list[Search]:
     """Better fits, in which one preference after the other is moved across its kink, or left out."""
     best, better = search, list[Search]()
     # Without mu_c there are too many ways to change a fit: random starts are worth more of the budget.
-    for _ in range(START.n_changes if problem.evidence.is_sampled else 0):
-        if best.value <= problem.goal.good:
+    for _ in range(START.n_changes if evidence.is_sampled else 0):
+        if best.value <= evidence.goal.good:
             break
-        paths = [Path(start, PATH.smoothing[-1:], best.answer.here.source) for start in _across_kinks(problem, best)]
-        tried = [end for path in paths for end in _search(problem, path, budget)]
-        if not tried or _closest(tried).value > START.helps * best.value:
+        paths = [Path(start, PATH.smoothing[-1:], best.answer.here.source) for start in _across_kinks(evidence, best)]
+        tried = [end for path in paths for end in _search(evidence, path, budget)]
+        if not tried or _best(tried).value > START.helps * best.value:
             break
-        best = _closest(tried)
+        best = _best(tried)
         better.append(best)
     return better
 
 
-def _across_kinks(problem: FitProblem, search: Search) -> list[Vector]:
+def _across_kinks(evidence: Evidence, search: Search) -> list[Vector]:
     """u with one allowance below the largest mu_c where nothing is paid, above the least where all is, or none."""
     answers, starts = search.answer.here.source, list[Vector]()
-    done = answers.expectation[:, problem.domain.n_reward :] / problem.unit[2:]
+    done = answers.expectation[:, evidence.domain.n_reward :] / evidence.unit[2:]
     for j, paid in enumerate(answers.paid.T / answers.theta[1]):
-        values = [problem.limits[1][2 + j]]
+        values = [evidence.limits[1][2 + j]]
         if (paid <= SURFACE).all():
             values = [(1 - START.across) * float(done[:, j].max())]
         elif (paid >= 1 - SURFACE).all():
             values.append((1 + START.across) * float(done[:, j].min()))
         for value in values:
             changed = np.where(np.arange(len(search.answer.x)) == 2 + j, value, search.answer.x)
-            starts.append(np.asarray(np.clip(changed, *problem.limits)))
+            starts.append(np.asarray(np.clip(changed, *evidence.limits)))
     return starts
 
 
-def _distinct(problem: FitProblem, fits: Sequence[Fit]) -> tuple[Fit, ...]:
+def _distinct(evidence: Evidence, fits: Sequence[Fit]) -> tuple[Fit, ...]:
     """The different fits, the closest first."""
     distinct, points = list[Fit](), list[Vector]()
     for fit in sorted(fits, key=lambda fit: fit.cost):
-        point = np.append(np.log(fit.theta[:2]), fit.theta[2:] / problem.unit[2:])
+        point = np.append(np.log(fit.theta[:2]), fit.theta[2:] / evidence.unit[2:])
         if not any(np.isclose(point, other, rtol=0, atol=START.apart).all() for other in points):
             distinct.append(fit)
             points.append(point)
     return tuple(distinct)
 
 
-def shared_lifts(problem: FitProblem, signs: Matrix) -> Matrix:
+def shared_lifts(evidence: Evidence, signs: Matrix) -> Matrix:
     """(n, d, len(z)), the weights of each answer as a linear function of z = (C_r, q, free a), in units.
 
     signs: (n, d_r), of the misses; zero where a is free.
     """
-    (n, d_r), d_c, unit, free = signs.shape, problem.domain.n_preference, problem.unit, np.nonzero(signs == 0)
+    (n, d_r), d_c, unit, free = signs.shape, evidence.domain.n_preference, evidence.unit, np.nonzero(signs == 0)
     lifts = np.zeros((n, d_r + d_c, 1 + d_c + len(free[0])))
     lifts[:, :d_r, 0] = unit[0] * signs
     lifts[:, d_r:, 1 : 1 + d_c] = -unit[1] * np.eye(d_c)
@@ -271,22 +265,22 @@ def shared_lifts(problem: FitProblem, signs: Matrix) -> Matrix:
     return lifts
 
 
-def shared_misfits(problem: FitProblem, lifts: Matrix, z: Vector, last: Softs | None) -> Residuals[Softs]:
+def shared_misfits(evidence: Evidence, lifts: Matrix, z: Vector, last: Softs | None) -> Residuals[Softs]:
     """The weighted misfits of the first guess and their derivative in z."""
-    mdp, features = problem.domain.mdp, combined_features(problem.domain)
+    mdp, features = evidence.domain.mdp, combined_features(evidence.domain)
     softs = tuple(
         soft_expansion(mdp, features, lift @ z, accuracy=1e-9, near=None if last is None else last[place])
         for place, lift in enumerate(lifts)
     )
-    slopes = problem.weight @ np.array([soft.jacobian @ lift for soft, lift in zip(softs, lifts, strict=True)])
-    misfits = problem.misfits(np.array([soft.expectation for soft in softs])).ravel()
+    slopes = evidence.weight @ np.array([soft.jacobian @ lift for soft, lift in zip(softs, lifts, strict=True)])
+    misfits = evidence.misfits(np.array([soft.expectation for soft in softs])).ravel()
     jacobian = np.vstack([slopes.reshape(-1, len(z)), GUESS.small * np.eye(len(z))])
     return Residuals(np.append(misfits, GUESS.small * z), jacobian, softs)
 
 
-def _shared(problem: FitProblem, lifts: Matrix) -> LeastSquares[Softs]:
+def _shared(evidence: Evidence, lifts: Matrix) -> LeastSquares[Softs]:
     """The best z from any of the starts."""
-    parts, ends = [1, problem.domain.n_preference], list[LeastSquares[Softs]]()
+    parts, ends = [1, evidence.domain.n_preference], list[LeastSquares[Softs]]()
     parts.append(lifts.shape[2] - sum(parts))
     lower = np.repeat([SMALLEST[0], 0.0, -LARGEST[0]], parts)
     upper = np.repeat([LARGEST[0], LARGEST[1], LARGEST[0]], parts)
@@ -296,7 +290,7 @@ def _shared(problem: FitProblem, lifts: Matrix) -> LeastSquares[Softs]:
         return np.maximum(lower, z - longest), np.minimum(upper, z + longest)
 
     for multiplier in GUESS.starts:
-        start, evaluate = np.repeat([TYPICAL[0], multiplier, 0.0], parts), partial(shared_misfits, problem, lifts)
+        start, evaluate = np.repeat([TYPICAL[0], multiplier, 0.0], parts), partial(shared_misfits, evidence, lifts)
         end = least_squares(
             evaluate, start, near, enough=GUESS.enough, gain=PATH.gain, max_evaluations=PATH.n_evaluations
         )
@@ -306,25 +300,25 @@ def _shared(problem: FitProblem, lifts: Matrix) -> LeastSquares[Softs]:
     return min(ends, key=lambda end: end.value)
 
 
-def guesses(problem: FitProblem) -> list[tuple[Vector, Answers]]:
+def guesses(evidence: Evidence) -> list[tuple[Vector, Answers]]:
     """u of learners that give about these answers, one for each reading of the multipliers, and about their answers."""
-    d_r, d_c = problem.domain.n_reward, problem.domain.n_preference
-    matched = GUESS.sampled_match if problem.evidence.is_sampled else GUESS.exact_match
-    apart = problem.shown - problem.target[:, :d_r]
-    is_missed = np.abs(apart) > matched * problem.evidence.scales.unit[:d_r]
-    best = _shared(problem, shared_lifts(problem, np.where(is_missed, np.sign(apart), 0.0))).answer
+    d_r, d_c = evidence.domain.n_reward, evidence.domain.n_preference
+    matched = GUESS.sampled_match if evidence.is_sampled else GUESS.exact_match
+    apart = np.array(evidence.shown) - evidence.target[:, :d_r]
+    is_missed = np.abs(apart) > matched * evidence.scales.unit[:d_r]
+    best = _shared(evidence, shared_lifts(evidence, np.where(is_missed, np.sign(apart), 0.0))).answer
     q, softs = best.x[1 : 1 + d_c], best.here.source
     weights, expectation = (
         np.array(part) for part in zip(*((soft.weights, soft.expectation) for soft in softs), strict=True)
     )
     largest = max(float(q.max(initial=0.0)), float(SMALLEST[1]))
-    done = expectation[:, d_r:].mean(axis=0) / problem.unit[2:]
+    done = expectation[:, d_r:].mean(axis=0) / evidence.unit[2:]
     learners = []
     for full, absent in GUESS.readings:
-        delta = np.where(q >= full * largest, 0.0, np.where(q <= absent * largest, problem.limits[1][2:], done))
+        delta = np.where(q >= full * largest, 0.0, np.where(q <= absent * largest, evidence.limits[1][2:], done))
         violation = largest if np.isfinite(full) else 1.5 * largest
-        u = np.clip(np.concatenate([[best.x[0], violation], delta]), *problem.limits)
-        theta, low = problem.unit * u, np.repeat([-1.0, 0.0], [d_r, d_c])
+        u = np.clip(np.concatenate([[best.x[0], violation], delta]), *evidence.limits)
+        theta, low = evidence.unit * u, np.repeat([-1.0, 0.0], [d_r, d_c])
         x = np.clip(weights / np.where(low < 0, theta[0], -theta[1]), low, 1.0)
         unmoved = np.zeros((*x.shape, len(theta)))
         learners.append((u, Answers(theta, x, expectation, softs, unmoved, unmoved)))

@@ -17,7 +17,7 @@ import numpy as np
 from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze, whole_number
 from tutelage.inference.answering import answers_of
 from tutelage.inference.fit_search import THOROUGH, Effort, Searches, fits_near, fits_of, more_searches, search_fits
-from tutelage.inference.misfit import Evidence, FitProblem
+from tutelage.inference.misfit import Evidence
 from tutelage.inference.recovery import Answer, Scales, feature_scales, recover
 from tutelage.inference.version_space import Contradiction, Explained, fitted_space, misfit_of, narrowed, rivals_of
 from tutelage.learners.exact import SoftLearner
@@ -64,7 +64,6 @@ class LearnerEstimate(Readable):
     contradiction: str
     plausible: Vector
     explains: bool
-    scales: Scales = field(repr=False)
     answers: tuple[Answer, ...] = field(default=(), repr=False)
     explained: tuple[Explained, ...] = field(default=(), repr=False)
     rivals: tuple[Vector, ...] = field(default=(), repr=False)
@@ -91,7 +90,7 @@ class LearnerEstimate(Readable):
 
         A preference that cannot matter, because delta_j exceeds what any policy does, is not there.
         """
-        (low, high), d_r, scales = self.space[:, 2:], self.domain.n_reward, self.scales
+        (low, high), d_r, scales = self.space[:, 2:], self.domain.n_reward, feature_scales(self.domain)
         most, is_flat = (scales.high - 10 * scales.slack)[d_r:], scales.is_constant[d_r:]
         said = np.where(high < most, "there", np.where(low >= most, "not there", "open"))
         return tuple(np.where(is_flat, "open", said).tolist())
@@ -119,7 +118,7 @@ class LearnerEstimate(Readable):
 
     def learner_of(self, theta: Vector) -> SoftLearner:
         """The learner of some parameters."""
-        penalty, violation, *allowance = _finite(theta, self.scales).tolist()
+        penalty, violation, *allowance = _finite(theta, feature_scales(self.domain)).tolist()
         return SoftLearner(
             self.domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=allowance
         )
@@ -157,7 +156,6 @@ def infer_learner(
     """
     return estimate_from(
         domain,
-        feature_scales(domain),
         rounds,
         observed=observed,
         n_trajectories=whole_number(n_trajectories, "n_trajectories", least=0),
@@ -167,7 +165,6 @@ def infer_learner(
 
 def estimate_from(
     domain: Domain,
-    scales: Scales,
     rounds: Sequence[Round],
     *,
     observed: Observed,
@@ -177,7 +174,7 @@ def estimate_from(
     effort: Effort = THOROUGH,
     begun: Searches | None = None,
 ) -> LearnerEstimate:
-    """As `infer_learner`, with the scales of the domain.
+    """As `infer_learner`.
 
     has_intervals: whether those of fits are wanted too. effort: of the search for a fit. begun: searches of the same
     answers, to be continued.
@@ -191,7 +188,6 @@ def estimate_from(
     bias = [exact if taught.response.bias is None else taught.response.bias for taught in rounds]
     evidence = Evidence(
         domain,
-        scales,
         shown=_rows(lessons),
         seen=_rows([taught.response.expectation.both for taught in rounds]),
         bias=_rows(bias),
@@ -225,26 +221,26 @@ def _exact(evidence: Evidence, rounds: Sequence[Round], accuracy: float) -> Lear
         space, explained, contradiction = evidence.everything, [], str(failure)
         plausible, misfit = fits_of(evidence, search_fits(evidence, THOROUGH))[0].theta, math.inf
     residual = max((answer.residual for answer in answers), default=math.inf)
-    known = (scales, tuple(answers), tuple(explained))
+    known = (tuple(answers), tuple(explained))
     return LearnerEstimate(domain, space, residual, contradiction, plausible, misfit <= REPRODUCED, *known)
 
 
 def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_intervals: bool) -> LearnerEstimate:
     """The estimate by least squares."""
-    domain, scales, (best, *others) = evidence.domain, evidence.scales, fits_of(evidence, searches)
-    misfit = float((np.abs(best.answers - np.array(evidence.seen)) / scales.unit)[:, : evidence.n_seen].max())
+    best, *others = fits_of(evidence, searches)
+    misfit = float((np.abs(best.answers - evidence.target) / evidence.scales.unit)[:, : evidence.n_seen].max())
     contradiction, space = misfit_of(best, evidence), evidence.everything
     if has_intervals and not contradiction:
         space = fitted_space(evidence, (best, *others), accuracy)
-    is_near = best.cost <= FitProblem.of(evidence).goal.good if evidence.is_sampled else misfit <= REPRODUCED
-    known = (domain, space, misfit, contradiction, best.theta, contradiction == "" and is_near, scales)
+    is_near = best.cost <= evidence.goal.good if evidence.is_sampled else misfit <= REPRODUCED
+    known = (evidence.domain, space, misfit, contradiction, best.theta, contradiction == "" and is_near)
     return LearnerEstimate(*known, rivals=rivals_of(evidence, best, others), searches=searches)
 
 
 def _recovered(evidence: Evidence, place: int, taught: Round, accuracy: float) -> Answer:
     domain, number = evidence.domain, place + 1
     try:
-        answer = recover(domain, evidence.scales, evidence.shown[place], evidence.seen[place], accuracy)
+        answer = recover(domain, evidence.shown[place], evidence.seen[place], accuracy)
     except NotConverged as failure:
         raise Contradiction(f"no finite weights explain the answer of round {number}: {failure}") from None
     if answer.residual > max(MOST_MISFIT, 100 * accuracy):
@@ -297,7 +293,7 @@ def _misfit(evidence: Evidence, theta: Vector) -> float:
         given = answers_of(evidence.domain, _finite(theta, scales), np.array(evidence.shown), 0.0, None)
     except NotConverged:
         return math.inf
-    return float((np.abs(given.expectation - np.array(evidence.seen)) / scales.unit).max())
+    return float((np.abs(given.expectation - evidence.target) / scales.unit).max())
 
 
 def _finite(theta: Vector, scales: Scales) -> Vector:

@@ -11,7 +11,7 @@ penalties and no preferences.
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers, answers_of
-from tutelage.inference.recovery import Scales, nearest_soft, rare_variance
+from tutelage.inference.recovery import Scales, feature_scales, rare_variance, sampling_weight
 from tutelage.model.mdp import Domain
 
 # The penalties searched and the typical ones, in units of the horizon, which is also the size of the entropy, over the
@@ -51,12 +51,11 @@ class PathRule:
 
 @dataclass(frozen=True, slots=True)
 class WeightRule:
-    """n_exact: trajectories whose mean is as good as exact. end: added to the distance of an exact answer from the ends
-    of its range, relative to that range, for its weight. fitted, explained, nearly: the weighted misfit at which a
-    search ends, the largest with which a fit explains exact answers, and with which only few paths are followed.
+    """end: added to the distance of an exact answer from the ends of its range, relative to that range, for its weight.
+    fitted, explained, nearly: the weighted misfit at which a search ends, the largest with which a fit explains exact
+    answers, and with which only few paths are followed.
     """
 
-    n_exact: int = 10**6
     end: float = 1e-3
     fitted: float = 1e-8
     explained: float = 1e-4
@@ -64,36 +63,6 @@ class WeightRule:
 
 
 PATH, WEIGHT = PathRule(), WeightRule()
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """The answers seen of a learner. Evidence with the same numbers, of one domain, is equal.
-
-    shown: the lessons, d_r numbers each. seen: the answers, d numbers each, of which the first n_seen were seen. bias:
-    how far the end of samples may have moved each. n_trajectories: each answer is the mean of this many; 0 where it is
-    exact.
-    """
-
-    domain: Domain
-    scales: Scales
-    shown: tuple[tuple[float, ...], ...]
-    seen: tuple[tuple[float, ...], ...]
-    bias: tuple[tuple[float, ...], ...]
-    n_seen: int
-    n_trajectories: int = 0
-
-    @property
-    def is_sampled(self) -> bool:
-        return self.n_trajectories > 0
-
-    @property
-    def everything(self) -> Matrix:
-        """(2, 2 + d_c), the version space before any answer: both ends of theta.
-
-        The high end of delta_j is infinite where the preference may be absent.
-        """
-        return np.repeat([[0.0], [np.inf]], 2 + self.domain.n_preference, axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,59 +97,85 @@ class Goal(NamedTuple):
 Search = LeastSquares[Answers]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FitProblem:
-    """The search over u = theta / unit.
+@dataclass(frozen=True)
+class Evidence:
+    """The answers seen of a learner, and the search over u = theta / unit for a learner that gives them.
 
-    shown: (n, d_r), the lessons. target: (n, d), mu, any number where it was not seen. weight: (n, m, d), W. matched:
-    (n, m), weights of the features seen whose soft policy has this expectation. n_told: how many of the n m numbers
-    vary between samples; those of features that are hardly met do not.
+    shown: the lessons, d_r numbers each. seen: the answers, d numbers each, of which the first n_seen were seen. bias:
+    how far the end of samples may have moved each. n_trajectories: each answer is the mean of this many; 0 where it is
+    exact. Evidence with the same numbers, of one domain, is equal.
     """
 
-    evidence: Evidence
-    shown: Matrix
-    target: Matrix
-    weight: Matrix
-    matched: Matrix
-    n_told: float
-
-    @classmethod
-    def of(cls, evidence: Evidence) -> "FitProblem":
-        given = evidence.domain, evidence.scales, evidence.n_seen, evidence.n_trajectories
-        weight, matched, n_told = zip(*(_weighed(*given, seen) for seen in evidence.seen), strict=True)
-        numbers = np.array(evidence.shown), np.array(evidence.seen), np.array(weight), np.array(matched)
-        return cls(evidence, *numbers, sum(n_told))
+    domain: Domain
+    shown: tuple[tuple[float, ...], ...]
+    seen: tuple[tuple[float, ...], ...]
+    bias: tuple[tuple[float, ...], ...]
+    n_seen: int
+    n_trajectories: int = 0
 
     @property
-    def domain(self) -> Domain:
-        return self.evidence.domain
+    def is_sampled(self) -> bool:
+        return self.n_trajectories > 0
+
+    @property
+    def scales(self) -> Scales:
+        return feature_scales(self.domain)
+
+    @property
+    def everything(self) -> Matrix:
+        """(2, 2 + d_c), the version space before any answer: both ends of theta.
+
+        The high end of delta_j is infinite where the preference may be absent.
+        """
+        return np.repeat([[0.0], [np.inf]], 2 + self.domain.n_preference, axis=1)
+
+    @cached_property
+    def target(self) -> Matrix:
+        """(n, d), mu; any number where not seen."""
+        return np.array(self.seen)
+
+    @cached_property
+    def weight(self) -> Matrix:
+        """(n, m, d), W: the inverse root of the sampling covariance.
+
+        For exact answers that of a variance proportional to the distance from the ends of the range, as for samples:
+        what is done rarely tells most.
+        """
+        if self.is_sampled:
+            of_answer = partial(sampling_weight, self.domain, n_seen=self.n_seen, n=self.n_trajectories)
+            return np.array([of_answer(seen) for seen in self.seen])
+        share = np.clip((self.target - self.scales.low) / self.scales.unit, 0.0, 1.0)
+        size = self.scales.unit * np.sqrt(np.minimum(share, 1 - share) + WEIGHT.end)
+        return np.asarray(np.eye(size.shape[1])[: self.n_seen] / size[:, None])
 
     @property
     def allowed(self) -> Matrix:
         """(n, m), what bias may add to W (mu - mu_hat)."""
-        return np.asarray((np.abs(self.weight) @ np.array(self.evidence.bias)[:, :, None])[:, :, 0])
+        return np.asarray((np.abs(self.weight) @ np.array(self.bias)[:, :, None])[:, :, 0])
 
     @property
     def goal(self) -> Goal:
         """When to end the search for a fit. Samples do not reject two standard deviations."""
-        if not self.evidence.is_sampled:
+        if not self.is_sampled:
             enough, good, rough = (0.5 * misfit**2 for misfit in (WEIGHT.fitted, WEIGHT.explained, WEIGHT.nearly))
             return Goal(enough=enough, gain=1e-10, good=good, rough=rough, n_least=1, n_few=4)
-        n = max(self.n_told, 1.0)
+        # Features that are hardly met do not vary between samples.
+        rare = np.sum(self.weight**2 * rare_variance(self.domain, self.n_trajectories))
+        n = max(self.weight[:, :, 0].size - float(rare), 1.0)
         good = 0.5 * (n + 2 * math.sqrt(2 * n))
         return Goal(enough=1e-3, gain=1e-4, good=good, rough=good, n_least=3, n_few=2)
 
     @property
     def unit(self) -> Vector:
-        """(2 + d_c,), the units of C_r, C_c and delta."""
-        reward, preference = np.split(self.evidence.scales.unit, [self.domain.n_reward])
+        """(2 + d_c,), units of C_r, C_c and delta."""
+        reward, preference = np.split(self.scales.unit, [self.domain.n_reward])
         sizes = np.array([reward.max(), preference.max(initial=0.0) or 1.0])
         return np.concatenate([self.domain.mdp.steps / sizes, preference])
 
     @property
     def most(self) -> Vector:
         """(d_c,), the largest mu_c: an allowance there is no preference."""
-        scales, d_r = self.evidence.scales, self.domain.n_reward
+        scales, d_r = self.scales, self.domain.n_reward
         return np.maximum(scales.high[d_r:], 0.0) + scales.slack[d_r:]
 
     @property
@@ -195,7 +190,7 @@ class FitProblem:
         return np.maximum(lower, u - longest), np.minimum(upper, u + longest)
 
     def inside(self, theta: Vector) -> Vector:
-        """u of some parameters, moved into the limits."""
+        """u of parameters, moved into the limits."""
         return np.asarray(np.clip(theta / self.unit, *self.limits))
 
     def search(self, start: Vector, smoothing: tuple[float, ...], near: Answers | None = None) -> Search:
@@ -221,7 +216,7 @@ class FitProblem:
             # Small beside the last misfit.
             misfit = float(np.abs(self.misfits(last.expectation)).max(initial=0.0))
             accuracy = min(max(PATH.finer * misfit, PATH.finest), PATH.coarsest)
-        found = answers_of(self.domain, self.unit * u, self.shown, tau, last, accuracy=accuracy)
+        found = answers_of(self.domain, self.unit * u, np.array(self.shown), tau, last, accuracy=accuracy)
         values, slopes = self.misfits(found.expectation).ravel(), self.weight @ found.slopes * self.unit
         slopes = slopes.reshape(-1, len(u))
         if tau >= PATH.guided:
@@ -248,23 +243,3 @@ class FitProblem:
         at_limit = (end.answer.x[:2] <= SMALLEST) | (end.answer.x[:2] >= LARGEST)
         cost = 0.5 * float((beyond**2).sum())
         return Fit(freeze(theta), cost, jacobian, done, answers.paid, tuple(at_limit.tolist()))
-
-
-@lru_cache(maxsize=256)
-def _weighed(
-    domain: Domain, scales: Scales, n_seen: int, n_trajectories: int, seen: tuple[float, ...]
-) -> tuple[Matrix, Vector, float]:
-    """W (n_seen, d), the matched weights (n_seen,) and the number of numbers that vary, of one answer.
-
-    W is the inverse root of the sampling covariance. For an exact answer it is that of a variance proportional to the
-    distance from the ends of the range, as for samples: what is done rarely tells most. Cached, because the answers of
-    earlier rounds come again in every round.
-    """
-    target, n = np.array(seen), n_trajectories or WEIGHT.n_exact
-    soft, weight = nearest_soft(domain, target, n_seen, n)
-    n_told = n_seen - float(np.trace(weight * rare_variance(domain, n) @ weight.T))
-    if not n_trajectories:
-        share = np.clip((target - scales.low) / scales.unit, 0.0, 1.0)
-        kept = np.eye(len(target))[:n_seen]
-        weight = kept / (scales.unit * np.sqrt(np.minimum(share, 1 - share) + WEIGHT.end))
-    return weight, soft.weights[:n_seen], n_told

@@ -88,6 +88,7 @@ def _is_flat(low: Vector, high: Vector) -> Flags:
     return np.asarray((high - low <= 1e-9 * (np.abs(low) + np.abs(high)) + 1e-300) & np.isfinite(high - low))
 
 
+@lru_cache(maxsize=16)
 def feature_scales(domain: Domain) -> Scales:
     """The range of every feature's expectation, by two plain MDPs for each; infinite where going on collects more."""
     features = combined_features(domain)
@@ -131,15 +132,13 @@ class Answer:
 
 
 @lru_cache(maxsize=256)
-def recover(
-    domain: Domain, scales: Scales, lesson: tuple[float, ...], response: tuple[float, ...], accuracy: float
-) -> Answer:
+def recover(domain: Domain, lesson: tuple[float, ...], response: tuple[float, ...], accuracy: float) -> Answer:
     """What the answer mu (d,) to a lesson mu_hat (d_r,) determines.
 
     accuracy: the error of mu relative to its range. Raises `NotConverged` where no weights have this expectation.
     Cached, because the answers of earlier rounds come again in every round.
     """
-    d_r, shown, seen = domain.n_reward, np.array(lesson), np.array(response)
+    d_r, shown, seen, scales = domain.n_reward, np.array(lesson), np.array(response), feature_scales(domain)
     gap = shown - seen[:d_r]
     missed = np.where(np.abs(gap) > 10 * scales.slack[:d_r] + accuracy * scales.unit[:d_r], np.sign(gap), 0.0)
     lift, unit = _unknowns(domain, scales, missed)
@@ -199,15 +198,17 @@ def _least(program: SoftProgram, seen: Vector, found: SoftMinimum, column: int, 
     return floor
 
 
-def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[SoftExpansion, Matrix]:
-    """The soft policy that explains the first n_seen entries of mu_hat, the mean of n trajectories, and W (n_seen, d).
+@lru_cache(maxsize=256)
+def sampling_weight(domain: Domain, seen: tuple[float, ...], n_seen: int, n: int) -> Matrix:
+    """W (n_seen, d), the inverse root of the covariance K of the first n_seen entries of mu_hat, of n trajectories.
 
-    W is the inverse root of the covariance K of mu_hat. No finite weights may match mu_hat, which its noise can move
-    beyond all policies. So the policy maximises H(pi) - 1/2 |W (mu - mu_hat)|^2, and its weights are W'x with
+    K is that of the soft policy that explains them. No finite weights may match mu_hat, which its noise can move beyond
+    all policies. So the policy maximises H(pi) - 1/2 |W (mu - mu_hat)|^2, and its weights are W'x with
 
         x = W (mu_hat - mu)                 the deviations in standard errors, of about one each
 
     K is that of the policy itself, by iteration from the most random one, so that nothing else limits the weights.
+    Cached, because the answers of earlier rounds come again in every round.
     """
     kept = np.eye(len(seen))[:n_seen]
     block = Block(np.zeros(n_seen), np.inf, np.inf, True, np.arange(n_seen), curvature=1.0)
@@ -226,7 +227,7 @@ def nearest_soft(domain: Domain, seen: Vector, n_seen: int, n: int) -> tuple[Sof
         weight = np.linalg.inv(root) @ kept
         program = SoftProgram(domain, zero, weight.T, weight @ seen, [block])
         soft = program.minimise(root.T @ soft.weights[:n_seen], soft, tolerance=1e-3).answer.here.source
-    return soft, weight
+    return weight
 
 
 def rare_variance(domain: Domain, n: int) -> Vector:

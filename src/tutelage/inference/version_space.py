@@ -32,7 +32,7 @@ from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_linear
 from tutelage.inference.fit_search import fits_near
-from tutelage.inference.misfit import WEIGHT, Evidence, Fit, FitProblem
+from tutelage.inference.misfit import WEIGHT, Evidence, Fit
 from tutelage.inference.recovery import Answer, Scales
 from tutelage.outcomes import NotConverged, TutelageError
 
@@ -243,14 +243,14 @@ def _interval(evidence: Evidence, fit: Fit, accuracy: float) -> tuple[Vector, Ve
     # The search ended there, and no answer did.
     low[:2][list(fit.at_limit)], high[:2][list(fit.at_limit)] = 0.0, np.inf
     if evidence.n_seen > evidence.domain.n_reward:
-        problem, violation = FitProblem.of(evidence), theta[1]
-        covariance = np.linalg.inv(problem.weight.transpose(0, 2, 1) @ problem.weight)
+        violation = theta[1]
+        covariance = np.linalg.inv(evidence.weight.transpose(0, 2, 1) @ evidence.weight)
         for j in np.flatnonzero(is_open[2:]):
             # Above mu_c where nothing is paid, below where all is.
             k, paid = evidence.domain.n_reward + j, fit.paid[:, j]
             margin = QUANTILE * np.sqrt(covariance[:, k, k]) + np.array(evidence.bias)[:, k]
-            above = np.where(paid > 0.5 * violation, problem.target[:, k] + margin, np.inf).min()
-            below = np.where(paid == 0, problem.target[:, k] - margin, 0.0).max(initial=0.0)
+            above = np.where(paid > 0.5 * violation, evidence.target[:, k] + margin, np.inf).min()
+            below = np.where(paid == 0, evidence.target[:, k] - margin, 0.0).max(initial=0.0)
             if below <= above:
                 low[2 + j], high[2 + j] = below, above
     return low, high
@@ -265,7 +265,7 @@ def _errors(evidence: Evidence, fit: Fit, accuracy: float) -> Vector:
     is_determined = np.linalg.norm(rows[kept], axis=0) >= math.sqrt(1 - 1e-6)
     inverse = rows[kept] / sizes[kept, None]
     if is_sampled:
-        allowed = FitProblem.of(evidence).allowed.ravel()
+        allowed = evidence.allowed.ravel()
         error = QUANTILE * np.linalg.norm(inverse, axis=0) + np.abs(inverse.T @ columns[:, kept].T) @ allowed
     else:
         exactness = max(accuracy, WEIGHT.fitted, math.sqrt(2 * fit.cost)) * math.sqrt(len(fit.jacobian))

@@ -31,7 +31,7 @@ from tutelage.constrained.problem import reward_limits
 from tutelage.inference.answering import answers_of
 from tutelage.inference.fit_search import Effort
 from tutelage.inference.learner_estimate import LearnerEstimate, Observed, estimate_from
-from tutelage.inference.recovery import Scales, count_covariance, feature_scales
+from tutelage.inference.recovery import count_covariance, feature_scales
 from tutelage.learners.exact import SoftLearner
 from tutelage.model.mdp import combined_features
 from tutelage.outcomes import InvalidModel, TutelageError
@@ -70,7 +70,6 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     stop_tolerance: float = 1e-4
     max_cells: int = 24
     n_random: int = 2
-    scales: Scales = field(init=False, repr=False)
     ceiling: float = field(init=False, repr=False)
     span: float = field(init=False, repr=False)
 
@@ -85,7 +84,6 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         least, most = self.reward_ends
         size = 1 + abs(most)
         set_fields(self, ceiling=most + 1e-9 * size, span=max(most - least, 1e-12 * size))
-        set_fields(self, scales=feature_scales(self.domain))
 
     def open(self) -> Opening:
         """An optimal policy of the unconstrained MDP."""
@@ -99,7 +97,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     def estimate(self, rounds: Sequence[Round], **search: Any) -> LearnerEstimate:
         """What the rounds say about the learner. search: how long to search for fits, as of `estimate_from`."""
         seen: dict[str, Any] = {"observed": self.observed, "n_trajectories": self.n_trajectories}
-        return estimate_from(self.domain, self.scales, rounds, **seen, **search)
+        return estimate_from(self.domain, rounds, **seen, **search)
 
     @property
     def _effort(self) -> Effort:
@@ -163,7 +161,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         The response is optimal for it too: a_k = C_r sign(mu_hat_k - mu_k). It misses the lesson, so an answer shows
         C_r, and the noise of a sampled lesson changes nothing. An answer that matches its lesson shows next to nothing.
         """
-        domain, unit = self.domain, self.scales.unit[: self.domain.n_reward]
+        domain, unit = self.domain, feature_scales(self.domain).unit[: self.domain.n_reward]
         weights, start = _weights(plan)[: domain.n_reward], plan.response.expectation.reward
         side = np.where(np.abs(weights) >= (1 - 1e-6) * learner.mismatch_penalty, np.sign(weights), 0.0)
         least = np.minimum(side, 0) * BEYOND - SAME
@@ -253,18 +251,16 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     def _is_known(self, rounds: Sequence[Round], lesson: Lesson, tolerance: float) -> bool:
         """Whether a lesson this close was taught before."""
         shown = np.array([taught.lesson.expectation for taught in rounds])
-        unit = self.scales.unit[: self.domain.n_reward]
+        unit = feature_scales(self.domain).unit[: self.domain.n_reward]
         return bool((np.abs(shown - lesson.expectation) <= tolerance * unit).all(axis=1).any())
 
     def _noise(self, plan: BilevelPlan) -> float:
         """One standard error of the reward seen; zero where answers are exact."""
         if not self.n_trajectories:
             return 0.0
-        soft, d_r = (
-            soft_expansion(self.domain.mdp, combined_features(self.domain), _weights(plan)),
-            self.domain.n_reward,
-        )
-        covariance = count_covariance(self.domain, soft)[:d_r, :d_r]
+        domain, d_r = self.domain, self.domain.n_reward
+        soft = soft_expansion(domain.mdp, combined_features(domain), _weights(plan))
+        covariance = count_covariance(domain, soft)[:d_r, :d_r]
         return math.sqrt(max(float(self.true_weights @ covariance @ self.true_weights), 0.0) / self.n_trajectories)
 
 

@@ -109,9 +109,8 @@ class BilevelTeacher(OneLessonTeacher):
         shown = [optimal_lesson(self.domain, self.true_weights)]
         shown += [] if aware is None else [Lesson.from_policy(self.domain, aware.policy)]
         if not self._is_flat:
-            return self._verified(self._in_given_units(self._realisable(shown)), bound)
-        optima = self._problem.climb(self._starts(shown), self._other_starts())
-        return self._verified(self._in_given_units(optima), bound)
+            return self._verified(self._realisable(shown), bound)
+        return self._verified(self._problem.climb(self._starts(shown), self._other_starts()), bound)
 
     def bounded(self, plan: BilevelPlan) -> BilevelPlan:
         """The same plan with the bound that branch and bound certifies; a better lesson if the search finds one."""
@@ -123,14 +122,8 @@ class BilevelTeacher(OneLessonTeacher):
         if self.method == "exact" and self._is_flat and ceiling.answer is not None:
             # Branch and bound evaluated a point that is better than the best local optimum: climb from there.
             with suppress(OutOfTime):
-                more = self._in_given_units(problem.climb([ceiling.answer], []))
-                plan = self._verified([*plan.optima, *more], plan.bound)
+                plan = self._verified([*plan.optima, *problem.climb([ceiling.answer], [])], plan.bound)
         return replace(plan, bound=max(unit * ceiling.bound, plan.achieved), n_cells=ceiling.n_steps)
-
-    def _in_given_units(self, optima: list[LocalOptimum]) -> list[LocalOptimum]:
-        """Optima whose rewards were computed in units of `reward_unit`."""
-        unit = self.reward_unit
-        return [replace(optimum, reward=unit * optimum.reward, gap=unit * optimum.gap) for optimum in optima]
 
     def _verified(self, found: list[LocalOptimum], bound: float) -> BilevelPlan:
         """The plan of the best local optimum, verified by the learner's own response to its lesson."""
@@ -166,7 +159,7 @@ class BilevelTeacher(OneLessonTeacher):
         if math.isinf(block.radius):
             block = replace(block, radius=self.largest_weight, norm=math.inf)
         reduction = Reduction(self.learner.preference.on(self.learner.domain))
-        return ReducedProblem(reduction, block, self.true_weights / self.reward_unit, self.effort)
+        return ReducedProblem(reduction, block, self.true_weights / self.reward_unit, self.effort, self.reward_unit)
 
     def _starts(self, shown: list[Lesson]) -> list[Vector]:
         """Zero, the weights that the learner infers from the lessons of the other teachers, and w*."""
@@ -177,17 +170,19 @@ class BilevelTeacher(OneLessonTeacher):
                 weights = self.learner.respond(lesson).feature_weights
                 inferred += [] if weights is None else [weights[:d_r]]
         size = float(or_one(np.abs(self.true_weights).max()))
-        return [np.zeros(d_r), *inferred, self._problem.block.radius * (self.true_weights / size)]
+        block = self._problem.block
+        return [block.contain(a) for a in (np.zeros(d_r), *inferred, block.radius * (self.true_weights / size))]
 
     def _other_starts(self) -> list[Vector]:
         """Corners, edges and faces of the mismatch set where w* leads out of it, and random points.
 
         The reward never decreases along w*, so that the other corners, edges and faces have no more.
         """
-        d_r, radius, rng = self.domain.n_reward, self._problem.block.radius, generator(self.rng)
+        d_r, block, rng = self.domain.n_reward, self._problem.block, generator(self.rng)
         patterns, ahead = sign_patterns(d_r, rng, self.effort.n_patterns), np.sign(self.true_weights)
         outward = [signs for signs in patterns if (signs * ahead).max() == 1]
-        return [radius * point for point in (*outward, *rng.uniform(-1, 1, (self.n_random, d_r)))]
+        points = (*outward, *rng.uniform(-1, 1, (self.n_random, d_r)))
+        return [block.contain(block.radius * point) for point in points]
 
     def _unconstrained_bound(self) -> float:
         """The reward of the best policy: no learner gets more."""
@@ -205,6 +200,6 @@ class BilevelTeacher(OneLessonTeacher):
         uniform = expectation(domain, uniform_policy(domain.mdp)).reward
         starts = [*(lesson.expectation for lesson in lessons), uniform]
         dual = Dual(domain, learner.mismatch.on(domain), learner.preference.on(domain))
-        problem = self._problem
-        search = LessonSearch(problem.reduction, problem.block, problem.true_weights, self.effort, dual=dual)
-        return search.climb(starts, extremes)
+        known = self._problem
+        parts = known.reduction, known.block, known.true_weights, known.effort, known.unit
+        return LessonSearch(*parts, dual=dual).climb(starts, extremes)

@@ -115,14 +115,14 @@ def branch_and_bound(
     *,
     achieved: float,
     ceiling: float,
-    room: Callable[[float], float],
+    room: float,
     max_cells: int,
 ) -> Solution[Vector | None]:
     """The largest R found over the border of a block's set where the weights lead out of it, and a bound on all of it.
 
     over: for a cell and the largest R so far, the cell with what its halves need, a bound over it, and R at its centre.
-    achieved, ceiling: R of a known lesson, and a known bound. room: the gap at which the search ends, given the largest
-    R. The answer is the centre with the largest R, None where no centre exceeds what was achieved.
+    achieved, ceiling: R of a known lesson, and a known bound. room: the gap at which the search ends. The answer is the
+    centre with the largest R, None where no centre exceeds what was achieved.
     """
     value, bound, best, ended, n_cells = achieved, ceiling, None, Ended.STEP_LIMIT, 0
     queue, fresh = list[tuple[float, int, Cell]](), opening_cells(block, weights)
@@ -139,7 +139,7 @@ def branch_and_bound(
             # Out of time, or a learner that could not be computed: the bound of the cell that these are halves of.
             heapq.heappush(queue, (-bound, 0, fresh[0]))
             break
-        if not queue or -queue[0][0] <= value + room(value):
+        if not queue or -queue[0][0] <= value + room:
             ended = Ended.CONVERGED
             break
         if n_cells >= max_cells or queue[0][2].width == 0:
@@ -171,17 +171,11 @@ def least_over_steps(step: float, enough: float, above: Callable[[float], Matrix
 def search(
     problem: ReducedProblem, *, achieved: float, ceiling: float, max_cells: int, tolerance: float = 0.005
 ) -> Solution[Vector | None]:
-    """A bound on R over the set, as `branch_and_bound`. tolerance: the gap at which it ends, relative to the reward."""
-    bounds = _LineBounds(problem, tolerance, np.zeros((0, len(problem.true_weights) + 1)))
-    return branch_and_bound(
-        problem.block,
-        problem.true_weights,
-        bounds.over,
-        achieved=achieved,
-        ceiling=ceiling,
-        room=bounds.room,
-        max_cells=max_cells,
-    )
+    """A bound on R over the set, as `branch_and_bound`. tolerance: the gap at which it ends, of what was achieved."""
+    room = tolerance * abs(achieved) if math.isfinite(achieved) else 0.0
+    over = _LineBounds(problem, room, np.zeros((0, len(problem.true_weights) + 1))).over
+    block, weights = problem.block, problem.true_weights
+    return branch_and_bound(block, weights, over, achieved=achieved, ceiling=ceiling, room=room, max_cells=max_cells)
 
 
 @dataclass(slots=True, eq=False)
@@ -192,21 +186,18 @@ class _LineBounds:
     """
 
     problem: ReducedProblem
-    tolerance: float
+    room: float
     tangents: Matrix
     last: Settled | None = None
     first: Settled | None = None
     known: dict[bytes, float] = field(default_factory=dict)
-
-    def room(self, value: float) -> float:
-        return self.tolerance * abs(value) if math.isfinite(value) else 0.0
 
     def over(self, cell: Cell, value: float) -> tuple[Cell, float, float]:
         """The cell with what its halves need, the least bound on R over tangents and t, and R at the centre.
 
         A bound within `room` of the value need not be improved, and may be loose by a share of it.
         """
-        enough, accuracy = value + self.room(value), CELL_ACCURACY + ROUGH_SHARE * self.room(value)
+        enough, accuracy = value + self.room, CELL_ACCURACY + ROUGH_SHARE * self.room
         weights, here = self.problem.true_weights, self._settle(cell, accuracy)
         own, slope = np.maximum(np.diag(here.jacobian), 0.0), here.expectation.reward
         curvature = own if cell.curvature is None else (own + cell.curvature) / 2

@@ -78,27 +78,28 @@ class LocalOptimum(Readable):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReducedProblem:
-    """R over the set of reward weights that the learner can infer."""
+    """R over the set of reward weights that the learner can infer. unit: of the optima, beside that of true_weights."""
 
     reduction: Reduction
     block: Block
     true_weights: Vector
     effort: Effort = Effort()
+    unit: float = 1.0
 
     def climb(self, starts: list[Vector], others: list[Vector]) -> list[LocalOptimum]:
-        """The distinct local maxima from each start, and from the best of the other points; best first.
+        """The distinct local maxima from each start, and from the best of the other points of the set; best first.
 
-        Points outside the set are first moved into it, those that the learner cannot answer are left out. At the time
-        limit, or when the steps are used up, the maxima that are known by then; the first start costs no steps.
+        Points that the learner cannot answer are left out. At the time limit, or when the steps are used up, the maxima
+        that are known by then; the first start costs no steps.
         """
         budget, optima, near = outcomes.Budget(self.effort.n_steps), list[LocalOptimum](), None
         # Only the best are kept, since an expansion takes as much memory as the model.
         promising: list[tuple[Vector, Slope[Any]]] = []
-        inside = [self.contain(point) for point in (*starts, *others)]
-        for i in sorted(np.unique(inside, axis=0, return_index=True)[1]):
+        points = [*starts, *others]
+        for i in sorted(np.unique(points, axis=0, return_index=True)[1]):
             try:
                 with outcomes.spending(budget) if optima else nullcontext():
-                    opening = self.slope(inside[i], near)
+                    opening = self.slope(points[i], near)
             except OutOfTime:
                 if not optima:
                     raise
@@ -111,17 +112,14 @@ class ReducedProblem:
             near = opening.source if math.isfinite(self.reduction.domain.mdp.horizon) else None
             if i < len(starts):
                 with outcomes.spending(budget):
-                    optima.append(self.top(inside[i], opening))
+                    optima.append(self.top(points[i], opening))
             else:
-                promising = [*promising, (inside[i], opening)]
+                promising = [*promising, (points[i], opening)]
                 promising = sorted(promising, key=lambda pair: -pair[1].value)[: self.effort.n_promising]
         for start, opening in promising:
             with outcomes.spending(budget):
                 optima.append(self.top(start, opening))
-        return distinct(optima)
-
-    def contain(self, point: Vector) -> Vector:
-        return self.block.contain(point)
+        return distinct([replace(top, reward=self.unit * top.reward, gap=self.unit * top.gap) for top in optima])
 
     def slope(self, point: Vector, near: Any) -> Slope[Any]:
         """R and its gradient at a point (d_r,) of the set; -inf where the learner can be computed only at `near`.
@@ -191,10 +189,6 @@ class LessonSearch(ReducedProblem):
     """R over the lessons that a policy can show. dual: of the learner."""
 
     dual: Dual = field(kw_only=True)
-
-    def contain(self, point: Vector) -> Vector:
-        """The point: every start is a lesson that a policy can show."""
-        return point
 
     def slope(self, point: Vector, near: LessonAnswer | None) -> Slope[LessonAnswer]:
         """R and its gradient at a lesson (d_r,)."""

@@ -26,6 +26,7 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.inference.learner_estimate import LearnerEstimate
+from tutelage.inference.recovery import feature_scales
 from tutelage.learners.dual import Reduction, Settled
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.teachers.bounding import CELL_ACCURACY, MOST_DIMENSIONS, Cell, branch_and_bound, least_over_steps
@@ -109,7 +110,7 @@ def robust_bound(
     """
     domain, space = estimate.domain, estimate.space
     # The largest mu_c of any policy stands for an infinite delta.
-    delta = np.minimum(space[:, 2:], np.maximum(estimate.scales.high[domain.n_reward :], 0.0))
+    delta = np.minimum(space[:, 2:], np.maximum(feature_scales(domain).high[domain.n_reward :], 0.0))
     radius, (least, highest) = float(space[1, 0]), space[:, 1]
     if not (math.isfinite(radius) and weights.any() and len(weights) <= MOST_DIMENSIONS):
         return ceiling
@@ -128,6 +129,6 @@ def robust_bound(
         bounds.over,
         achieved=achieved,
         ceiling=ceiling,
-        room=lambda _: tolerance,
+        room=tolerance,
         max_cells=max_cells,
     ).bound
