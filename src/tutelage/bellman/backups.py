@@ -1,9 +1,4 @@
-"""The Bellman operators, hard and soft; in-place sweeps of the hard equation.
-
-Most of the time of a soft backup goes into exponentials. It therefore handles chunks of states: first the values of
-their choices, then all exponentials of the chunk in one loop that the compiler vectorises, then the sums. The C
-library's exponential takes one number at a time and would take three quarters of the whole time.
-"""
+"""The Bellman operators, hard and soft; in-place sweeps of the hard equation. All in compiled loops."""
 
 import math
 from dataclasses import dataclass
@@ -15,19 +10,11 @@ import numpy as np
 from tutelage.arrays import Indices, SparseRows, Vector
 from tutelage.chains.iterations import bicgstab, krylov_steps, split_rows
 from tutelage.chains.resolvent import discounted_rows
-from tutelage.compiling import FASTMATH, IN_ORDER, compiled, unsigned
+from tutelage.compiling import FASTMATH, compiled, unsigned
 from tutelage.model.mdp import MDP, endless
 
 # row, column, probability, first, reward, discount: see `tutelage.compiling`.
 Problem: TypeAlias = tuple[Indices, Indices, Vector, Indices, Vector, float]
-CHUNK = 128
-# exp(x) = 2^k exp(r) with x = k log 2 + r and |r| <= log(2) / 2. Adding 1.5 * 2^52 leaves k in the last bits.
-LOG2_E, SHIFT = 1.4426950408889634, 6755399441055744.0
-# log 2 in two parts; the first has few enough digits that its product with k is exact.
-LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-# Below this, exp(x) is not a normal number.
-LEAST = -708.0
-C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1 / math.factorial(n) for n in range(2, 14))
 
 
 def problem(transition: SparseRows, first_choice: Indices, reward: Vector, discount: float) -> Problem:
@@ -36,67 +23,32 @@ def problem(transition: SparseRows, first_choice: Indices, reward: Vector, disco
     return row, column, transition.data, unsigned(first_choice.astype(transition.indptr.dtype)), reward, discount
 
 
-@compiled(fastmath=IN_ORDER)
-def _exp(x: float) -> float:
-    """exp(x) for x <= 0, with an error of at most one unit in the last place; zero below 1e-307."""
-    shifted = x * LOG2_E + SHIFT
-    k = shifted - SHIFT
-    r = (x - k * LOG_2_HIGH) - k * LOG_2_LOW
-    r2 = r * r
-    r4 = r2 * r2
-    high = ((C10 + C11 * r) + r2 * (C12 + C13 * r)) * r4 + ((C6 + C7 * r) + r2 * (C8 + C9 * r))
-    rest = ((C2 + C3 * r) + r2 * (C4 + C5 * r)) + r4 * high
-    power = 1.0 + (r + r2 * rest)
-    bits = np.float64(power).view(np.int64) + (np.float64(shifted).view(np.int64) << np.int64(52))
-    return np.int64(bits).view(np.float64) if x > LEAST else 0.0
-
-
 @compiled(fastmath=FASTMATH)
-def _choice_values(problem: Problem, value: Vector, choice_value: Vector, begin: int, end: int) -> None:
-    """Q(c) for the choices begin .. end, into `choice_value`."""
+def _choice_value(problem: Problem, value: Vector, choice: int) -> float:
+    """Q(c) = reward(c) + discount * T(c) @ V."""
     row, column, probability, _, reward, discount = problem
-    start = row[begin]
-    n_choices = end - begin
-    if row[end] - start == n_choices:
-        # No row is empty, so each has exactly one entry, and the row starts are not needed.
-        # Slices are indexed from zero: no index can be negative, which allows vector instructions.
-        q, gain = choice_value[begin:end], reward[begin:end]
-        chance, to = probability[start : start + n_choices], column[start : start + n_choices]
-        for i in range(len(q)):
-            q[i] = gain[i] + discount * (chance[i] * value[to[i]])
-        return
-    for c in range(begin, end):
-        ahead = 0.0
-        for k in range(row[c], row[c + 1]):
-            ahead += probability[k] * value[column[k]]
-        choice_value[c] = reward[c] + discount * ahead
+    ahead = 0.0
+    for k in range(row[choice], row[choice + 1]):
+        ahead += probability[k] * value[column[k]]
+    return float(reward[choice] + discount * ahead)
 
 
 @compiled(fastmath=FASTMATH)
 def soft_backup_loop(problem: Problem, value: Vector, policy: Vector, backed: Vector) -> None:
     """V(s) = log sum over choices of exp Q(c) into `backed`, exp(Q - V) into `policy`."""
     first = problem[3]
-    for begin in range(0, len(value), CHUNK):
-        end = min(begin + CHUNK, len(value))
-        _choice_values(problem, value, policy, first[begin], first[end])
-        for s in range(begin, end):
-            best = -math.inf
-            for c in range(first[s], first[s + 1]):
-                best = max(best, policy[c])
-            for c in range(first[s], first[s + 1]):
-                policy[c] -= best
-            backed[s] = best
-        power = policy[first[begin] : first[end]]
-        for i in range(len(power)):
-            power[i] = _exp(power[i])
-        for s in range(begin, end):
-            total = 0.0
-            for c in range(first[s], first[s + 1]):
-                total += policy[c]
-            share = 1.0 / total
-            for c in range(first[s], first[s + 1]):
-                policy[c] *= share
-            backed[s] += math.log(total)
+    for s in range(len(value)):
+        best, total = -math.inf, 0.0
+        for c in range(first[s], first[s + 1]):
+            policy[c] = _choice_value(problem, value, c)
+            best = max(best, policy[c])
+        for c in range(first[s], first[s + 1]):
+            policy[c] = math.exp(policy[c] - best)
+            total += policy[c]
+        share = 1.0 / total
+        for c in range(first[s], first[s + 1]):
+            policy[c] *= share
+        backed[s] = best + math.log(total)
 
 
 @compiled(fastmath=FASTMATH)
@@ -125,16 +77,12 @@ def hard_backup_loop(problem: Problem, value: Vector, choice: Indices, slack: fl
 
     `choice` changes to the best choice only where that is better by more than `slack`.
     """
-    row, column, probability, first, reward, discount = problem
+    first = problem[3]
     for s in range(len(value)):
         best = kept = -math.inf
         best_choice = choice[s]
         for c in range(first[s], first[s + 1]):
-            k = row[c]
-            ahead = probability[k] * value[column[k]]
-            for more in range(k + 1, row[c + 1]):
-                ahead += probability[more] * value[column[more]]
-            q = reward[c] + discount * ahead
+            q = _choice_value(problem, value, c)
             if c == choice[s]:
                 kept = q
             if q > best:
