@@ -49,18 +49,15 @@ class StartGroups:
 
 
 @lru_cache(maxsize=8)
-def start_groups(mdp: MDP, *, in_order: bool) -> StartGroups | None:
-    """Groups of starts of equal size where states that are near have near numbers; otherwise around random starts.
+def start_groups(mdp: MDP) -> StartGroups | None:
+    """Groups around random starts; each state belongs to the nearest of these, in moves of either direction.
 
-    Each state then belongs to the nearest of these, in moves of either direction. None where there are few starts.
+    None where there are few starts.
     """
     starts = np.flatnonzero(mdp.initial)
     n_groups = min(MOST_GROUPS, len(starts) // FEW_STARTS)
     if n_groups < FEWEST_GROUPS:
         return None
-    if in_order:
-        passed = np.cumsum(mdp.initial > 0) - 1
-        return StartGroups(np.maximum(passed, 0) * n_groups // len(starts), mdp.initial, n_groups)
     centres = np.sort(np.random.default_rng(0).choice(starts, n_groups, replace=False))
     at = np.repeat(mdp.state_of_choice, np.diff(mdp.transition.indptr))
     moves = sparse.csr_array((np.ones(len(at)), (at, mdp.transition.indices)), (mdp.n_states, mdp.n_states))
