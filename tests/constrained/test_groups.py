@@ -141,7 +141,7 @@ def test_a_wrong_basis_is_noticed(monkeypatch):
     most, nearest = MostReward(np.ones(3)).lower_bounds(limits), NearestSquared(np.ones(3)).lower_bounds(limits)
     assert best_shares(most, parts, np.zeros(3)) is not None and best_shares(nearest, parts, np.zeros(6)) is not None
     worst, one = parts.sum(axis=2).argmin(axis=0)[None], np.zeros(1, dtype=int)
-    monkeypatch.setattr(group_loops, "nearest_shares", lambda *_: (worst, one, np.ones(1), np.zeros(3), True))
+    monkeypatch.setattr(group_loops, "nearest_shares", lambda *_: (worst, np.ones(1), np.zeros(3), True))
     assert best_shares(nearest, parts, np.zeros(6)) is None
     monkeypatch.setattr(group_loops, "best_shares", lambda *_: (worst, one, one, np.ones(1), np.zeros(3), True))
     assert best_shares(most, parts, np.zeros(3)) is None

@@ -96,10 +96,11 @@ def _most(dual: LowerBounds, upper: Vector, parts: NDArray[np.float64], near: Ve
 
     profit, use, right = parts @ dual.base, parts @ dual.rows.T, dual.right
     base, table = _less_best(np.dstack([use, profit]), np.append(-near, 1.0))
-    picks, basis, _, x, u, is_optimal = group_loops.best_shares(table, right - base[:-1], upper, near)
+    picks, kind, _, x, u, is_optimal = group_loops.best_shares(table, right - base[:-1], upper, near)
     if not is_optimal:
         return None
-    weights = _weights(parts, picks, basis, x)
+    is_point = kind == group_loops.COMBINATION
+    weights = _weights(parts, picks[is_point], x[is_point])
     cost = np.where(np.isfinite(upper), upper, 0.0)
     excess = np.maximum(np.einsum("nk,nkm->m", weights, use) - right, 0.0)
     return weights, np.clip(u, 0.0, upper), float(cost @ excess - (weights * profit).sum()), use
@@ -115,15 +116,18 @@ def _nearest(dual: LowerBounds, upper: Vector, parts: NDArray[np.float64], near:
     base, table = _less_best(np.dstack([use, match]), np.concatenate([-y, a]))
     right = dual.right[:m] - base[:m]
     linear = np.dstack([table[:, :, :m], table[:, :, m:] @ a])
-    picks, basis, row, x, _, is_optimal = group_loops.best_shares(linear, right, upper, y)
+    picks, kind, row, x, _, is_optimal = group_loops.best_shares(linear, right, upper, y)
+    is_point = kind == group_loops.COMBINATION
+    if not is_optimal or (x[kind == group_loops.EXCESS] > EXACT_EXCESS).any():
+        return None
+    picks[~is_point] = -1
+    points = table[picks, np.arange(table.shape[1])].sum(axis=1)
+    columns = np.where(is_point[:, None], np.insert(points, m, 1.0, axis=1), np.eye(table.shape[2] + 1)[row])
+    picks, x, y, is_optimal = group_loops.nearest_shares(table, target - base[m:], right, picks, columns, x)
     if not is_optimal:
         return None
-    is_point = basis >= 0
-    first = picks[basis[is_point]], row[~is_point], np.concatenate([x[is_point], x[~is_point]])
-    picks, free, x, y, is_optimal = group_loops.nearest_shares(table, target - base[m:], right, *first)
-    if not is_optimal:
-        return None
-    weights = _weights(parts, picks, free, x)
+    is_point = picks[:, 0] >= 0
+    weights = _weights(parts, picks[is_point], x[is_point])
     a = target - np.einsum("nk,nkr->r", weights, match)
     return weights, np.concatenate([np.maximum(y, 0.0), a]), 0.5 * float(a @ a), use
 
@@ -137,11 +141,10 @@ def _less_best(table: NDArray[np.float64], price: Vector) -> tuple[Vector, NDArr
     return table[best, groups].sum(axis=0), table - table[best, groups]
 
 
-def _weights(parts: NDArray[np.float64], picks: NDArray[np.int64], used: Indices, x: Vector) -> Matrix:
-    """(n, K), the weights of each policy in every group, from those of the combinations used; nan if none is."""
+def _weights(parts: NDArray[np.float64], picks: NDArray[np.int64], x: Vector) -> Matrix:
+    """(n, K), the weights of each policy in every group, from those of combinations (N, K); nan if there is none."""
     weights, groups = np.zeros(parts.shape[:2]), np.arange(parts.shape[1])
-    for combination, weight in zip(used, x, strict=True):
-        if combination >= 0:
-            weights[picks[combination], groups] += max(weight, 0.0)
+    for pick, weight in zip(picks, x, strict=True):
+        weights[pick, groups] += max(weight, 0.0)
     total = weights.sum(axis=0)
     return np.asarray(weights / total) if total.all() else np.full_like(weights, np.nan)
