@@ -27,6 +27,8 @@ ResultT = TypeVar("ResultT")
 
 # Flags of the compiler. Sums may be reordered and fused; infinities and NaN keep their meaning.
 FASTMATH: set[str] = {"nsz", "contract", "reassoc"}
+# Operations may be fused but not reordered.
+IN_ORDER: set[str] = {"nsz", "contract"}
 
 
 def compiled(**options: Any) -> Callable[[LoopT], LoopT]:
