@@ -12,8 +12,8 @@ part(i, k): (d,), what policy i is expected to collect from the starts in group 
 entries, the deviations from the target, and half their square is added.
 """
 
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,19 +33,11 @@ EXACT_EXCESS, TIGHT_GAP = 1e-12, 1e-11
 Shared = tuple[Matrix, Vector, float, NDArray[np.float64]]
 
 
-@dataclass(frozen=True, eq=False)
-class StartGroups:
-    """of_state: (S,), the group of each state. initial: (S,), the probability of each start."""
+class StartGroups(NamedTuple):
+    """of_state: (S,), the group of each state. mean: (K, S), the probability of each start in the row of its group."""
 
     of_state: Indices
-    initial: Vector
-    n_groups: int
-
-    @cached_property
-    def mean(self) -> SparseRows:
-        """(K, S), the probability of each start in the row of its group: its product sums over starts, by group."""
-        shape = (self.n_groups, len(self.initial))
-        return sparse.csc_array((self.initial, self.of_state, np.arange(shape[1] + 1)), shape).tocsr()
+    mean: SparseRows
 
 
 @lru_cache(maxsize=8)
@@ -65,7 +57,9 @@ def start_groups(mdp: MDP) -> StartGroups | None:
         moves + moves.T, indices=centres, unweighted=True, min_only=True, return_predecessors=True
     )
     # A state that no centre reaches has the number -9999, and belongs to the first group.
-    return StartGroups(np.searchsorted(centres, nearest), mdp.initial, n_groups)
+    of_state = np.searchsorted(centres, nearest)
+    mean = sparse.csc_array((mdp.initial, of_state, np.arange(mdp.n_states + 1)), (n_groups, mdp.n_states))
+    return StartGroups(of_state, mean.tocsr())
 
 
 def best_shares(dual: LowerBounds, parts: NDArray[np.float64], near: Vector) -> Solution[Mixture] | None:
