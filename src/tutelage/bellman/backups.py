@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tutelage.arrays import Indices, SparseRows, Vector
+from tutelage.arrays import Indices, Vector
 from tutelage.chains.iterations import bicgstab, krylov_steps, split_rows
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.compiling import FASTMATH, IN_ORDER, compiled, unsigned
@@ -28,12 +28,6 @@ LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 # Below this, exp(x) is not a normal number.
 LEAST = -708.0
 C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1 / math.factorial(n) for n in range(2, 14))
-
-
-def problem(transition: SparseRows, first_choice: Indices, reward: Vector, discount: float) -> Problem:
-    """The arguments that all loops over choices share."""
-    row, column = unsigned(transition.indptr), unsigned(transition.indices)
-    return row, column, transition.data, unsigned(first_choice.astype(transition.indptr.dtype)), reward, discount
 
 
 @compiled(fastmath=IN_ORDER)
@@ -209,7 +203,9 @@ class CompiledOperators:
 
     @cached_property
     def problem(self) -> Problem:
-        mdp = self.mdp
-        if isinstance(mdp.discount, float):
-            return problem(mdp.continuing, mdp.first_choice, self.reward, mdp.discount)
-        return problem(discounted_rows(mdp, np.arange(mdp.n_choices)), mdp.first_choice, self.reward, 1.0)
+        """The arguments that all loops over choices share."""
+        mdp, rows, discount = self.mdp, self.mdp.continuing, self.mdp.discount
+        if not isinstance(discount, float):
+            rows, discount = discounted_rows(mdp, np.arange(mdp.n_choices)), 1.0
+        first = mdp.first_choice.astype(rows.indptr.dtype)
+        return unsigned(rows.indptr), unsigned(rows.indices), rows.data, unsigned(first), self.reward, discount
