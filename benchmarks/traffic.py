@@ -45,8 +45,7 @@ def sweeps(size: int, repeats: int) -> Iterator[Figure]:
     mdp = asked.domain.mdp
     oracle = ValueIteration(mdp, asked.reward)
     value = oracle.backup(np.log(mdp.choices_per_state) / (1 - mdp.discount))
-    reward, discount = per_choice(mdp, asked.reward), mdp.contraction
-    given = (backups.problem(mdp.transition, mdp.first_choice, reward, discount), value)
+    given = (backups.CompiledOperators(mdp, per_choice(mdp, asked.reward)).problem, value)
     backed, policy, choice = np.empty(mdp.n_states), np.empty(mdp.n_choices), mdp.first_choice[:-1].copy()
     soft = partial(backups.soft_backup_loop, *given, policy, backed)
     hard = partial(backups.hard_backup_loop, *given, choice, 0.0, backed)

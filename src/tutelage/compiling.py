@@ -14,7 +14,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numba
@@ -38,16 +38,11 @@ def compiled(**options: Any) -> Callable[[LoopT], LoopT]:
         try:
             return numba.njit(cache=True, nogil=True, **options)(loop)
         except RuntimeError:
-            _warn_once()
+            text = "numba cannot write its cache, so loops are compiled again in every process"
+            warnings.warn(f"{text}; set NUMBA_CACHE_DIR to a folder", RuntimeWarning, stacklevel=1)
             return numba.njit(nogil=True, **options)(loop)
 
     return compile_loop
-
-
-@cache
-def _warn_once() -> None:
-    text = "numba cannot write its cache, so loops are compiled again in every process; set NUMBA_CACHE_DIR to a folder"
-    warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def map_in_threads(work: Callable[[Any], ResultT], items: Iterable[Any]) -> list[ResultT]:

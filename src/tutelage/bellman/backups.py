@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tutelage.arrays import Indices, SparseRows, Vector
+from tutelage.arrays import Indices, Vector
 from tutelage.chains.iterations import bicgstab, krylov_steps, split_rows
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.compiling import FASTMATH, IN_ORDER, compiled, unsigned
@@ -28,12 +28,6 @@ LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 # Below this, exp(x) is not a normal number.
 LEAST = -708.0
 C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1 / math.factorial(n) for n in range(2, 14))
-
-
-def problem(transition: SparseRows, first_choice: Indices, reward: Vector, discount: float) -> Problem:
-    """The arguments that all loops over choices share."""
-    row, column = unsigned(transition.indptr), unsigned(transition.indices)
-    return row, column, transition.data, unsigned(first_choice.astype(transition.indptr.dtype)), reward, discount
 
 
 @compiled(fastmath=IN_ORDER)
@@ -52,24 +46,13 @@ def _exp(x: float) -> float:
 
 
 @compiled(fastmath=FASTMATH)
-def _choice_values(problem: Problem, value: Vector, choice_value: Vector, begin: int, end: int) -> None:
-    """Q(c) for the choices begin .. end, into `choice_value`."""
+def _choice_value(problem: Problem, value: Vector, choice: int) -> float:
+    """Q(c) = reward(c) + discount * T(c) @ V."""
     row, column, probability, _, reward, discount = problem
-    start = row[begin]
-    n_choices = end - begin
-    if row[end] - start == n_choices:
-        # No row is empty, so each has exactly one entry, and the row starts are not needed.
-        # Slices are indexed from zero: no index can be negative, which allows vector instructions.
-        q, gain = choice_value[begin:end], reward[begin:end]
-        chance, to = probability[start : start + n_choices], column[start : start + n_choices]
-        for i in range(len(q)):
-            q[i] = gain[i] + discount * (chance[i] * value[to[i]])
-        return
-    for c in range(begin, end):
-        ahead = 0.0
-        for k in range(row[c], row[c + 1]):
-            ahead += probability[k] * value[column[k]]
-        choice_value[c] = reward[c] + discount * ahead
+    ahead = 0.0
+    for k in range(row[choice], row[choice + 1]):
+        ahead += probability[k] * value[column[k]]
+    return float(reward[choice] + discount * ahead)
 
 
 @compiled(fastmath=FASTMATH)
@@ -78,10 +61,10 @@ def soft_backup_loop(problem: Problem, value: Vector, policy: Vector, backed: Ve
     first = problem[3]
     for begin in range(0, len(value), CHUNK):
         end = min(begin + CHUNK, len(value))
-        _choice_values(problem, value, policy, first[begin], first[end])
         for s in range(begin, end):
             best = -math.inf
             for c in range(first[s], first[s + 1]):
+                policy[c] = _choice_value(problem, value, c)
                 best = max(best, policy[c])
             for c in range(first[s], first[s + 1]):
                 policy[c] -= best
@@ -125,16 +108,12 @@ def hard_backup_loop(problem: Problem, value: Vector, choice: Indices, slack: fl
 
     `choice` changes to the best choice only where that is better by more than `slack`.
     """
-    row, column, probability, first, reward, discount = problem
+    first = problem[3]
     for s in range(len(value)):
         best = kept = -math.inf
         best_choice = choice[s]
         for c in range(first[s], first[s + 1]):
-            k = row[c]
-            ahead = probability[k] * value[column[k]]
-            for more in range(k + 1, row[c + 1]):
-                ahead += probability[more] * value[column[more]]
-            q = reward[c] + discount * ahead
+            q = _choice_value(problem, value, c)
             if c == choice[s]:
                 kept = q
             if q > best:
@@ -224,7 +203,9 @@ class CompiledOperators:
 
     @cached_property
     def problem(self) -> Problem:
-        mdp = self.mdp
-        if isinstance(mdp.discount, float):
-            return problem(mdp.continuing, mdp.first_choice, self.reward, mdp.discount)
-        return problem(discounted_rows(mdp, np.arange(mdp.n_choices)), mdp.first_choice, self.reward, 1.0)
+        """The arguments that all loops over choices share."""
+        mdp, rows, discount = self.mdp, self.mdp.continuing, self.mdp.discount
+        if not isinstance(discount, float):
+            rows, discount = discounted_rows(mdp, np.arange(mdp.n_choices)), 1.0
+        first = mdp.first_choice.astype(rows.indptr.dtype)
+        return unsigned(rows.indptr), unsigned(rows.indices), rows.data, unsigned(first), self.reward, discount

@@ -5,7 +5,7 @@ A = I - discount * P is diagonally dominant by rows, so elimination in any order
 
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -23,10 +23,15 @@ Parts: TypeAlias = tuple[Indices, Indices, Indices, Indices]
 def narrow_band(rows: SparseRows, first: Indices, share: Vector, width: int) -> Callable[..., Vector]:
     """Solve by one LU within a narrow band; row s of P is the sum of share(c) * T(c) over first[s] .. first[s+1]."""
     entries = factorise_band((rows.indptr, rows.indices, rows.data), first, share, width)
+    return _solved_by(band_values, band_visits, entries)
+
+
+def _solved_by(values: Callable[..., None], visits: Callable[..., None], *factors: Any) -> Callable[..., Vector]:
+    """Solve by a loop for values or one for visits, which take the factors and overwrite the right side (S, d)."""
 
     def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
         x = right.reshape(len(right), -1).astype(np.float64, order="C")
-        (band_visits if is_visits else band_values)(entries, x)
+        (visits if is_visits else values)(*factors, x)
         return x.reshape(right.shape)
 
     return solve
@@ -103,20 +108,14 @@ def eliminated(moves: SparseRows, label: Indices, size: Indices) -> Callable[...
     parts, blocks = (order, first, label, begins), np.zeros(begins[-1])
     rows = (unsigned(moves.indptr), unsigned(moves.indices), moves.data)
     factorise_components(rows, parts, blocks)
-
-    def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
-        x = right.reshape(len(right), -1).astype(np.float64, order="C")
-        (component_visits if is_visits else component_values)(rows, parts, blocks, x)
-        return x.reshape(right.shape)
-
-    return solve
+    return _solved_by(component_values, component_visits, rows, parts, blocks)
 
 
 @compiled(fastmath=FASTMATH)
 def factorise_components(rows: Rows, parts: Parts, blocks: Vector) -> None:
     """The factors L U of I - moves within each component, into `blocks`; diagonals of U as their inverses.
 
-    `blocks` has zeros at first. Rows are diagonally dominant, so elimination needs no pivots.
+    `blocks` has zeros at first.
     """
     row, column, weight = rows
     order, first, label, begins = parts

@@ -46,7 +46,7 @@ from tutelage.arrays import (
     set_fields,
 )
 from tutelage.chains.resolvent import BY_DEGREE, DENSE_LIMIT, chain, policy_resolvent, sparse_factors
-from tutelage.model.mdp import MDP, Domain, absorbing_states, choice_reward, per_choice
+from tutelage.model.mdp import MDP, Domain, absorbing_states, choice_reward, combined_features, per_choice
 from tutelage.model.policy import check_policy, sum_by_state
 from tutelage.outcomes import InvalidModel
 
@@ -108,8 +108,7 @@ def successor_features(domain: Domain, policy: ArrayLike) -> Matrix:
     F = features_pi + discount P_pi F, so that `mdp.initial @ F` is the feature expectation.
     """
     mdp, checked = domain.mdp, check_policy(domain.mdp, policy)
-    features = [per_choice(mdp, part) for part in (domain.reward_features, domain.preference_features)]
-    means = sum_by_state(mdp, checked[:, None] * np.hstack(features))
+    means = sum_by_state(mdp, checked[:, None] * per_choice(mdp, combined_features(domain)))
     return freeze(policy_resolvent(mdp, checked).values(means))
 
 

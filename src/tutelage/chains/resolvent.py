@@ -168,11 +168,6 @@ def check_ends(mdp: MDP, is_taken: Flags) -> None:
         raise InvalidModel(f"this policy goes on for ever from {place}; without discount its totals have no limit")
 
 
-def has_short_moves(mdp: MDP) -> bool:
-    """Whether every move is to a state that is near in the order of the states."""
-    return isinstance(_layout(mdp), int)
-
-
 @lru_cache(maxsize=8)
 def typical_method(mdp: MDP) -> str:
     """The method for random choices, one per state: how policies of this kind are evaluated."""

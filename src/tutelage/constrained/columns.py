@@ -21,13 +21,7 @@ from tutelage import outcomes
 from tutelage.arrays import EPSILON, Indices, Matrix, Vector
 from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, bellman_operators, plan_hard
 from tutelage.chains import RELATIVE_ACCURACY
-from tutelage.chains.resolvent import (
-    any_choice,
-    choice_resolvent,
-    has_dense_moves,
-    has_short_moves,
-    typical_method,
-)
+from tutelage.chains.resolvent import any_choice, choice_resolvent, has_dense_moves, typical_method
 from tutelage.constrained.groups import StartGroups, start_groups
 from tutelage.constrained.problem import sizes
 from tutelage.model.mdp import Domain, combined_features, per_choice
@@ -170,7 +164,7 @@ class Improver(Planner):
         mdp = self.domain.mdp
         if not self.has_groups or not self.is_exact or has_dense_moves(mdp):
             return None
-        return start_groups(mdp, in_order=has_short_moves(mdp))
+        return start_groups(mdp)
 
     @property
     def is_exact(self) -> bool:

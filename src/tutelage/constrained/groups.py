@@ -12,8 +12,8 @@ part(i, k): (d,), what policy i is expected to collect from the starts in group 
 entries, the deviations from the target, and half their square is added.
 """
 
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,34 +33,23 @@ EXACT_EXCESS, TIGHT_GAP = 1e-12, 1e-11
 Shared = tuple[Matrix, Vector, float, NDArray[np.float64]]
 
 
-@dataclass(frozen=True, eq=False)
-class StartGroups:
-    """of_state: (S,), the group of each state. initial: (S,), the probability of each start."""
+class StartGroups(NamedTuple):
+    """of_state: (S,), the group of each state. mean: (K, S), the probability of each start in the row of its group."""
 
     of_state: Indices
-    initial: Vector
-    n_groups: int
-
-    @cached_property
-    def mean(self) -> SparseRows:
-        """(K, S), the probability of each start in the row of its group: its product sums over starts, by group."""
-        shape = (self.n_groups, len(self.initial))
-        return sparse.csc_array((self.initial, self.of_state, np.arange(shape[1] + 1)), shape).tocsr()
+    mean: SparseRows
 
 
 @lru_cache(maxsize=8)
-def start_groups(mdp: MDP, *, in_order: bool) -> StartGroups | None:
-    """Groups of starts of equal size where states that are near have near numbers; otherwise around random starts.
+def start_groups(mdp: MDP) -> StartGroups | None:
+    """Groups around random starts; each state belongs to the nearest of these, in moves of either direction.
 
-    Each state then belongs to the nearest of these, in moves of either direction. None where there are few starts.
+    None where there are few starts.
     """
     starts = np.flatnonzero(mdp.initial)
     n_groups = min(MOST_GROUPS, len(starts) // FEW_STARTS)
     if n_groups < FEWEST_GROUPS:
         return None
-    if in_order:
-        passed = np.cumsum(mdp.initial > 0) - 1
-        return StartGroups(np.maximum(passed, 0) * n_groups // len(starts), mdp.initial, n_groups)
     centres = np.sort(np.random.default_rng(0).choice(starts, n_groups, replace=False))
     at = np.repeat(mdp.state_of_choice, np.diff(mdp.transition.indptr))
     moves = sparse.csr_array((np.ones(len(at)), (at, mdp.transition.indices)), (mdp.n_states, mdp.n_states))
@@ -68,7 +57,9 @@ def start_groups(mdp: MDP, *, in_order: bool) -> StartGroups | None:
         moves + moves.T, indices=centres, unweighted=True, min_only=True, return_predecessors=True
     )
     # A state that no centre reaches has the number -9999, and belongs to the first group.
-    return StartGroups(np.searchsorted(centres, nearest), mdp.initial, n_groups)
+    of_state = np.searchsorted(centres, nearest)
+    mean = sparse.csc_array((mdp.initial, of_state, np.arange(mdp.n_states + 1)), (n_groups, mdp.n_states))
+    return StartGroups(of_state, mean.tocsr())
 
 
 def best_shares(dual: LowerBounds, parts: NDArray[np.float64], near: Vector) -> Solution[Mixture] | None:
@@ -99,10 +90,11 @@ def _most(dual: LowerBounds, upper: Vector, parts: NDArray[np.float64], near: Ve
 
     profit, use, right = parts @ dual.base, parts @ dual.rows.T, dual.right
     base, table = _less_best(np.dstack([use, profit]), np.append(-near, 1.0))
-    picks, basis, _, x, u, is_optimal = group_loops.best_shares(table, right - base[:-1], upper, near)
+    picks, kind, _, x, u, is_optimal = group_loops.best_shares(table, right - base[:-1], upper, near)
     if not is_optimal:
         return None
-    weights = _weights(parts, picks, basis, x)
+    is_point = kind == group_loops.COMBINATION
+    weights = _weights(parts, picks[is_point], x[is_point])
     cost = np.where(np.isfinite(upper), upper, 0.0)
     excess = np.maximum(np.einsum("nk,nkm->m", weights, use) - right, 0.0)
     return weights, np.clip(u, 0.0, upper), float(cost @ excess - (weights * profit).sum()), use
@@ -118,15 +110,18 @@ def _nearest(dual: LowerBounds, upper: Vector, parts: NDArray[np.float64], near:
     base, table = _less_best(np.dstack([use, match]), np.concatenate([-y, a]))
     right = dual.right[:m] - base[:m]
     linear = np.dstack([table[:, :, :m], table[:, :, m:] @ a])
-    picks, basis, row, x, _, is_optimal = group_loops.best_shares(linear, right, upper, y)
+    picks, kind, row, x, _, is_optimal = group_loops.best_shares(linear, right, upper, y)
+    is_point = kind == group_loops.COMBINATION
+    if not is_optimal or (x[kind == group_loops.EXCESS] > EXACT_EXCESS).any():
+        return None
+    picks[~is_point] = -1
+    points = table[picks, np.arange(table.shape[1])].sum(axis=1)
+    columns = np.where(is_point[:, None], np.insert(points, m, 1.0, axis=1), np.eye(table.shape[2] + 1)[row])
+    picks, x, y, is_optimal = group_loops.nearest_shares(table, target - base[m:], right, picks, columns, x)
     if not is_optimal:
         return None
-    is_point = basis >= 0
-    first = picks[basis[is_point]], row[~is_point], np.concatenate([x[is_point], x[~is_point]])
-    picks, free, x, y, is_optimal = group_loops.nearest_shares(table, target - base[m:], right, *first)
-    if not is_optimal:
-        return None
-    weights = _weights(parts, picks, free, x)
+    is_point = picks[:, 0] >= 0
+    weights = _weights(parts, picks[is_point], x[is_point])
     a = target - np.einsum("nk,nkr->r", weights, match)
     return weights, np.concatenate([np.maximum(y, 0.0), a]), 0.5 * float(a @ a), use
 
@@ -140,11 +135,10 @@ def _less_best(table: NDArray[np.float64], price: Vector) -> tuple[Vector, NDArr
     return table[best, groups].sum(axis=0), table - table[best, groups]
 
 
-def _weights(parts: NDArray[np.float64], picks: NDArray[np.int64], used: Indices, x: Vector) -> Matrix:
-    """(n, K), the weights of each policy in every group, from those of the combinations used; nan if none is."""
+def _weights(parts: NDArray[np.float64], picks: NDArray[np.int64], x: Vector) -> Matrix:
+    """(n, K), the weights of each policy in every group, from those of combinations (N, K); nan if there is none."""
     weights, groups = np.zeros(parts.shape[:2]), np.arange(parts.shape[1])
-    for combination, weight in zip(used, x, strict=True):
-        if combination >= 0:
-            weights[picks[combination], groups] += max(weight, 0.0)
+    for pick, weight in zip(picks, x, strict=True):
+        weights[pick, groups] += max(weight, 0.0)
     total = weights.sum(axis=0)
     return np.asarray(weights / total) if total.all() else np.full_like(weights, np.nan)
