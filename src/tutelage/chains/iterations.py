@@ -185,12 +185,14 @@ def krylov_steps(parts: tuple[SplitRows, Vector], right: Vector, tolerance: floa
 class Iterations:
     """x = right + moves @ x by iteration; moves is discount * P or its transpose, a contraction in the `norm`.
 
-    parts: I - moves as `split_rows` has it.
+    max_steps: Krylov steps of one attempt; with none, sweeps alone solve the system. parts: I - moves as `split_rows`
+    has it.
     """
 
     moves: SparseRows
     discount: float
     norm: float
+    max_steps: int = MANY_STEPS
     parts: tuple[SplitRows, Vector] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -232,7 +234,7 @@ class Iterations:
         while error > goal and n_sweeps < most_sweeps:
             # A little less than what is missing, at most what one attempt can. The zero vector has no relative error.
             fall = max(1e-10, 0.1 * goal if math.isinf(error) else 0.3 * goal / error)
-            tried = answer + krylov_steps(self.parts, residual, fall, MANY_STEPS)
+            tried = answer + krylov_steps(self.parts, residual, fall, self.max_steps)
             left, reached = self.error(right, tried)
             if not reached < 0.1 * error:
                 # Discard the Krylov steps. Each time double the number of sweeps, so that failed attempts cost little.
