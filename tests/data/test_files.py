@@ -406,6 +406,10 @@ def test_names_are_counted_before_any_of_them_is_made(hostile, bomb):
 
 WRONG_NAMES = {
     "above Unicode": {"reward_names": lambda n: np.full(n, 0x110000, dtype="<u4").view("<U1")},
+    # NumPy makes a text of this one, on which Python fails later.
+    "above Unicode in a word": {
+        "reward_names": lambda n: np.arange(0x110000, 0x110000 + 2 * n, dtype="<u4").view("<U2")
+    },
     "half a surrogate pair": {"reward_names": lambda n: np.array([f"\ud800{i}" for i in range(n)])},
     "a terminal escape": {"reward_names": lambda n: np.array([f"\x1b]0;title\x07{i}" for i in range(n)])},
     "an escaped escape in JSON": {"state_names": lambda n: as_bytes('["\\u001b[2J"]')},

@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -251,9 +252,11 @@ def read_archive(
                 _check_size(path, OBJECT_BYTES * n_texts, max_bytes)
                 arrays: Archive = {name: archive[member.filename] for name, member in members.items()}
             for array in arrays.values():
-                if array.dtype.kind == "U":
-                    # This raises an exception where a text has a code point that Unicode does not have.
-                    array.tolist()
+                if array.dtype.kind == "U" and array.nbytes:
+                    # Python makes texts of code points that do not exist, and fails when it reads them.
+                    codes = np.frombuffer(array.tobytes(), array.dtype.byteorder + "u4")
+                    if codes.max() > sys.maxunicode:
+                        raise ValueError("a text has a code point that Unicode does not have")
         except InvalidModel:
             raise
         # Damaged bytes raise many kinds of exceptions in zip, zlib and NumPy; all have the same meaning here.
