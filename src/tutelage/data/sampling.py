@@ -251,16 +251,14 @@ def _exchange(offsets: Matrix, chosen: Indices, *, least_gain: float = 1e-6, rou
     is_free = np.ones(len(offsets), dtype=np.bool_)
     is_free[chosen] = False
     least = rounding * len(chosen) * float(np.abs(offsets).max())
-    n_idle, place = 0, 0
-    # After n positions in a row without an exchange the selection is a local optimum.
-    while n_idle < len(chosen) and is_free.any() and np.linalg.norm(total) > least:
-        without = total - offsets[chosen[place]]
-        norms = np.where(is_free, np.linalg.norm(offsets + without, axis=1), np.inf)
-        best = int(norms.argmin())
-        if norms[best] < (1 - least_gain) * np.linalg.norm(total):
-            is_free[[best, chosen[place]]] = False, True
-            chosen[place], total, n_idle = best, without + offsets[best], 0
-        else:
-            n_idle += 1
-        place = (place + 1) % len(chosen)
+    is_better = True
+    while is_better:
+        is_better = False
+        for place, left in enumerate(chosen):
+            without, norm = total - offsets[left], np.linalg.norm(total)
+            norms = np.where(is_free, np.linalg.norm(offsets + without, axis=1), np.inf)
+            best = int(norms.argmin())
+            if norm > least and norms[best] < (1 - least_gain) * norm:
+                is_free[[best, left]] = False, True
+                chosen[place], total, is_better = best, without + offsets[best], True
     return chosen
