@@ -266,10 +266,12 @@ def check_compressed(indptr: Indices, indices: Indices, shape: tuple[int, int], 
     refuse(outside, lambda i: f"{wrong} it leads to state {indices[i]}, but states are 0 to {n_columns - 1}")
 
 
-def whole_number(value: Any, name: str, *, least: int) -> int:
-    """The value as an int of at least `least`; truth values and fractions are refused."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidInput(f"{name} must be a whole number of at least {least}, got {value!r}")
+def whole_number(value: Any, name: str, *, least: int, most: int | None = None) -> int:
+    """The value as an int of at least `least`, and at most `most`; truth values and fractions are refused."""
+    is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_number or value < least or (most is not None and value > most):
+        span = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise InvalidModel(f"{name} must be a whole number {span}, got {value!r}")
     return int(value)
 
 

@@ -21,6 +21,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from tutelage.arrays import Flags, Indices, refuse
 from tutelage.model.inputs import choice_of_entry
@@ -239,15 +240,13 @@ def with_known_ends(
 
 def choices_by_next_state(mdp: MDP, states: Indices, is_followed: Flags) -> Indices:
     """(N,), the only choice that leads from a visit to the next; UNKNOWN where several choices do, or none."""
-    rows, n = mdp.transition, mdp.n_states
-    entry_choice = choice_of_entry(rows)
-    keys = mdp.state_of_choice[entry_choice] * n + rows.indices
-    order = np.argsort(keys, kind="stable")
-    step = np.flatnonzero(is_followed)
-    wanted = states[step] * n + states[step + 1]
-    first, end = (np.searchsorted(keys[order], wanted, side=side) for side in ("left", "right"))
-    choices, is_sole = np.full(len(states), UNKNOWN), end - first == 1
-    choices[step[is_sole]] = entry_choice[order[first[is_sole]]]
+    entry_choice, step = choice_of_entry(mdp.transition), np.flatnonzero(is_followed)
+    # For each two states, the number of choices that lead from one to the other, and the sum of these choices.
+    places = mdp.state_of_choice[entry_choice], mdp.transition.indices
+    counted, shape = (np.ones_like(entry_choice), entry_choice), (mdp.n_states, mdp.n_states)
+    count, total = (sparse.csr_array((part, places), shape)[states[step], states[step + 1]] for part in counted)
+    choices, is_sole = np.full(len(states), UNKNOWN), count == 1
+    choices[step[is_sole]] = total[is_sole]
     return choices
 
 

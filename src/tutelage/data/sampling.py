@@ -124,22 +124,16 @@ def row_sampler(rows: SparseRows) -> Callable[[Indices, np.random.Generator], In
     """
     positive = rows.copy()
     positive.eliminate_zeros()
-    cumulative, columns, ends = cumulated(positive), positive.indices.astype(np.int64), positive.indptr[1:] - 1
+    columns, ends, total = positive.indices.astype(np.int64), positive.indptr[1:], np.append(0, positive.data).cumsum()
+    before, sums = total[positive.indptr[:-1]], np.diff(total[positive.indptr])
 
     def draw(given: Indices, rng: np.random.Generator) -> Indices:
-        entries = np.searchsorted(cumulative, given + rng.random(len(given)), side="right")
-        # By rounding the last sum of a row may be slightly below the draw.
-        return np.asarray(columns[np.minimum(entries, ends[given])])
+        # One sorted array serves all rows.
+        entries = np.searchsorted(total, before[given] + sums[given] * rng.random(len(given)), side="right") - 1
+        # By rounding the draw may be the last sum of its row.
+        return np.asarray(columns[np.minimum(entries, ends[given] - 1)])
 
     return draw
-
-
-def cumulated(rows: SparseRows) -> Vector:
-    """(nnz,), which increases from r to r + 1 within row r, so that one sorted array serves all rows."""
-    row, total = choice_of_entry(rows), np.cumsum(rows.data)
-    before = total[rows.indptr[:-1]] - rows.data[rows.indptr[:-1]]
-    # Rounding must not carry a row beyond its end, or the array would not be sorted.
-    return np.asarray(row + np.minimum(total - before[row], 1.0))
 
 
 def routes(
@@ -154,30 +148,24 @@ def routes(
     mdp, is_last, missing = domain.mdp, ends(domain), 1.0
     longest, rows, of_entry = horizon(mdp.contraction, TRUNCATION_BIAS), mdp.transition, choice_of_entry(mdp.transition)
     chances, begins = np.where(policy > rounding, policy, 0.0)[of_entry] * rows.data, rows.indptr[mdp.first_choice]
-    # Of each beginning its negative probability, its number, its last state, the visits before, and its length.
-    live: list[tuple[float, int, int, Any, int]] = [
-        (-float(mdp.initial[start]), number, start, None, 1)
-        for number, start in enumerate(np.flatnonzero(mdp.initial)[::-1].tolist())
-    ]
+    # Of each beginning its negative probability, its number, its last state and the visits before.
+    starts = enumerate(np.flatnonzero(mdp.initial)[::-1].tolist())
+    live: list[tuple[float, int, int, Any]] = [(-float(mdp.initial[at]), number, at, ()) for number, at in starts]
     heapq.heapify(live)
-    paths, shares, n_visits = list[Indices](), list[float](), len(live)
+    paths, shares, n_visits = list[Any](), list[float](), len(live)
     while live and missing > left_out:
         if len(paths) >= n or len(live) > 20 * n or n_visits > most:
             return None
-        negative, _, state, before, length = heapq.heappop(live)
+        negative, _, state, before = heapq.heappop(live)
         entries = (entry for entry in range(begins[state], begins[state + 1]) if chances[entry] > 0)
         branches = [(float(chances[entry]), int(of_entry[entry]), int(rows.indices[entry])) for entry in entries]
-        if is_last[state] or length >= longest:
-            path = [(state, max(branches)[1])]
-            while before is not None:
-                visit, before = before
-                path.append(visit)
-            paths.append(np.array(path[::-1]))
+        if is_last[state] or len(before) >= longest - 1:
+            paths.append((*before, (state, max(branches)[1])))
             shares.append(-negative)
             missing += negative
             continue
         for chance, choice, after in branches:
-            heapq.heappush(live, (negative * chance, n_visits, after, ((state, choice), before), length + 1))
+            heapq.heappush(live, (negative * chance, n_visits, after, (*before, (state, choice))))
             n_visits += 1
     states, choices = np.concatenate(paths).T
     return Demonstrations(states, np.cumsum([0, *map(len, paths)]), choices, mdp), np.array(shares) / sum(shares)
@@ -263,16 +251,14 @@ def _exchange(offsets: Matrix, chosen: Indices, *, least_gain: float = 1e-6, rou
     is_free = np.ones(len(offsets), dtype=np.bool_)
     is_free[chosen] = False
     least = rounding * len(chosen) * float(np.abs(offsets).max())
-    n_idle, place = 0, 0
-    # After n positions in a row without an exchange the selection is a local optimum.
-    while n_idle < len(chosen) and is_free.any() and np.linalg.norm(total) > least:
-        without = total - offsets[chosen[place]]
-        norms = np.where(is_free, np.linalg.norm(offsets + without, axis=1), np.inf)
-        best = int(norms.argmin())
-        if norms[best] < (1 - least_gain) * np.linalg.norm(total):
-            is_free[[best, chosen[place]]] = False, True
-            chosen[place], total, n_idle = best, without + offsets[best], 0
-        else:
-            n_idle += 1
-        place = (place + 1) % len(chosen)
+    is_better = True
+    while is_better:
+        is_better = False
+        for place, left in enumerate(chosen):
+            without, norm = total - offsets[left], np.linalg.norm(total)
+            norms = np.where(is_free, np.linalg.norm(offsets + without, axis=1), np.inf)
+            best = int(norms.argmin())
+            if norm > least and norms[best] < (1 - least_gain) * norm:
+                is_free[[best, left]] = False, True
+                chosen[place], total, is_better = best, without + offsets[best], True
     return chosen

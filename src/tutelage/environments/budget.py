@@ -279,8 +279,7 @@ def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
     discount = mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice]
     duration = None if mdp.duration is None else mdp.duration[choice]
     finals, goals = (np.flatnonzero(np.isin(states, given)) for given in (known.finals, mdp.goals))
-    named: Any = (names, [choices[i] for i in choice.tolist()], finals)
-    labels = Labels(first_choice, *named)
+    labels = Labels(first_choice, names, [choices[i] for i in choice.tolist()], finals)
     product = MDP(rows, first_choice, pairs.initial, discount, labels, duration=duration, goals=goals)
     rows = product.transition
     parts: dict[str, Any] = {"positions": None if domain.positions is None else domain.positions[states]}

@@ -13,7 +13,6 @@ A type or colour that is not named has no cells, and the other fields are option
 """
 
 import json
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -21,7 +20,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Readable, Vector, brief, check_length, floats, freeze, refuse, set_fields
+from tutelage.arrays import Readable, Vector, brief, check_length, floats, freeze, refuse, set_fields, whole_number
 from tutelage.environments.placement import (
     COLOURS,
     OBJECT_TYPES,
@@ -73,13 +72,13 @@ class ObjectWorld(Readable):
     weights: Sequence[float] = DEFAULT_WEIGHTS
 
     def __post_init__(self) -> None:
-        size = _whole_number(self.size, "size", 1, LONGEST_SIDE)
+        size = whole_number(self.size, "size", least=1, most=LONGEST_SIDE)
         if self.generator == "hand" and self.seed is not None:
             raise InvalidModel(f"a world made by hand has no seed, got {self.seed!r}; remove it")
         set_fields(
             self,
             size=size,
-            start=_whole_number(self.start, "start", 0, size * size - 1),
+            start=whole_number(self.start, "start", least=0, most=size * size - 1),
             objects=_cells(self.objects, OBJECT_TYPES, size, "object"),
             distractors=_cells(self.distractors, COLOURS, size, "distractor"),
             seed=None if self.generator == "hand" else _seed(self.seed, self.generator),
@@ -135,7 +134,7 @@ class ObjectWorld(Readable):
         Cell path[t] is reached at time t unless an object ended the game before. Its visit counts
         discount^t * (1 - end_probability)^(objects met before t). The last cell also counts all later terms.
         """
-        checked = [_whole_number(cell, "each cell of the path", 0, self.terminal - 1) for cell in path]
+        checked = [whole_number(cell, "each cell of the path", least=0, most=self.terminal - 1) for cell in path]
         cells = np.array(checked, dtype=np.int64)
         if not len(cells) or cells[0] != self.start:
             raise InvalidModel(f"a path must begin in the start, cell {self.start}; put this cell first")
@@ -184,14 +183,14 @@ class ObjectWorld(Readable):
 def object_world(size: int, seed: int, generator: Literal["published", "text"] = "published") -> ObjectWorld:
     """A random world, placed as in the published experiments or as in the paper's text."""
     checked = _seed(seed, generator)
-    placed = GENERATORS[generator](_whole_number(size, "size", 1, LONGEST_SIDE), checked)
+    placed = GENERATORS[generator](whole_number(size, "size", least=1, most=LONGEST_SIDE), checked)
     return ObjectWorld(size, *placed, generator, seed)
 
 
 def _seed(seed: Any, generator: Any) -> int:
     if not isinstance(generator, str) or generator not in GENERATORS:
         raise InvalidModel(f"there is no generator {generator!r}; the generators are {', '.join(GENERATORS)}")
-    return _whole_number(seed, "seed", 0, 2**32 - 1)
+    return whole_number(seed, "seed", least=0, most=2**32 - 1)
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -201,13 +200,6 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise InvalidModel(f"the world gives {name!r} twice; give it once")
         fields[name] = value
     return fields
-
-
-def _whole_number(value: Any, name: str, low: int, high: int) -> int:
-    # Python counts a truth value as a number.
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not low <= operator.index(value) <= high:
-        raise InvalidModel(f"{name} must be a whole number from {low} to {high}, got {value!r}")
-    return operator.index(value)
 
 
 def _fraction(value: Any, name: str) -> float:
@@ -228,7 +220,7 @@ def _cells(given: Any, kinds: tuple[str, ...], size: int, thing: str) -> Cells:
         if isinstance(places, str) or not isinstance(places, Sequence | np.ndarray):
             raise InvalidModel(f"the cells of {thing} {kind!r} must be a list, got {places!r}")
         for place in places:
-            cell = _whole_number(place, f"the cell of a {kind}", 0, size * size - 1)
+            cell = whole_number(place, f"the cell of a {kind}", least=0, most=size * size - 1)
             if cell in holder:
                 raise InvalidModel(f"cell {cell} holds both a {holder[cell]} and a {kind}; it can hold one {thing}")
             holder[cell] = kind

@@ -61,9 +61,9 @@ class MDP(Readable):
 
     def __post_init__(self) -> None:
         first_choice = checked_first_choice(self.first_choice)
-        if self.labels is not None:
-            known = self.labels
-            arrays.set_fields(self, labels=Labels.of(first_choice, known.states, known.choices, known.finals))
+        known = self.labels
+        if known is not None and not np.array_equal(known.first_choice, first_choice):
+            arrays.set_fields(self, labels=Labels(first_choice, known.states, known.choices, known.finals))
         labels = self.labels or Labels(first_choice)
 
         def place(row: int) -> str:
@@ -143,8 +143,7 @@ class MDP(Readable):
         first, given = checked_first_choice(first_choice), arrays.any_array(discount, "discount")
         times = None if duration is None else checked_duration(duration, int(first[-1]))
         given = given if times is None else inputs.timed_discounts(given, times)
-        names: Any = (state_names, choice_names)
-        labels = None if state_names is None and choice_names is None else Labels(first, *names)
+        labels = None if state_names is None and choice_names is None else Labels(first, state_names, choice_names)
         ends: Any = goals if np.size(goals) else np.zeros(0, dtype=np.int64)
         return cls(transition, first, cast(Vector, initial), given, labels, duration=times, goals=ends)
 
@@ -258,7 +257,7 @@ class Domain(Readable):
         states = known.states if self.state_names is None else self.state_names
         choices = known.choices if self.choice_names is None else self.choice_names
         if states is not known.states or choices is not known.choices:
-            known = Labels.of(self.mdp.first_choice, states, choices, known.finals)
+            known = Labels(self.mdp.first_choice, states, choices, known.finals)
             arrays.set_fields(self, mdp=self.mdp.labelled(known))
         arrays.set_fields(self, state_names=known.states, choice_names=known.choices)
         for kind in ("reward", "preference"):

@@ -22,7 +22,7 @@ from unicodedata import category
 import numpy as np
 from numpy.typing import NDArray
 
-from tutelage.arrays import Indices, integers, refuse, set_state
+from tutelage.arrays import AsNames, Indices, integers, refuse, set_fields, set_state
 from tutelage.outcomes import InvalidInput, InvalidModel, printable
 
 LAST_STATE = "end"
@@ -158,30 +158,23 @@ StateNames = Names | GridNames
 class Labels:
     """What the states and the choices of an MDP are called.
 
-    states: (S,), or None. choices: (C,), or None.
+    states: (S,), `Names` or `GridNames`, or None. choices: (C,), `ChoiceNames`, or None.
     finals: the states in which an episode of the original environment ends. The MDP leads to its absorbing state
         instead, so a recorded episode that ends in one of them has arrived there.
     """
 
     first_choice: Indices
-    states: StateNames | None = None
-    choices: ChoiceNames | None = None
+    states: AsNames | None = None
+    choices: AsNames | None = None
     finals: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
-    __setstate__ = set_state
-
-    @classmethod
-    def of(
-        cls,
-        first_choice: Indices,
-        states: Sequence[Hashable] | None = None,
-        choices: Sequence[Hashable] | None = None,
-        finals: Any = (),
-    ) -> "Labels":
-        """Checked labels; states that were checked are not checked again."""
-        n_states = len(first_choice) - 1
-        ends = integers(finals, "finals") if len(finals) else np.zeros(0, dtype=np.int64)
-        refuse((ends < 0) | (ends >= n_states), lambda i: f"finals must be states 0 .. {n_states - 1}, got {ends[i]}")
+    def __post_init__(self) -> None:
+        n_states, states, choices, ends = len(self.first_choice) - 1, self.states, self.choices, self.finals
+        if len(ends):
+            ends = integers(ends, "finals")
+            known = f"finals must be states 0 .. {n_states - 1}"
+            refuse((ends < 0) | (ends >= n_states), lambda i: f"{known}, got {ends[i]}")
+        # States that were checked are not checked again.
         if not (states is None or isinstance(states, Names | GridNames)):
             states = Names(_listed(states, "state_names"))
         if states is not None and len(states) != n_states:
@@ -189,8 +182,10 @@ class Labels:
             raise InvalidModel(f"{given}; give one for each")
         if choices is not None:
             stored = choices.stored if isinstance(choices, ChoiceNames) else choices
-            choices = ChoiceNames(_listed(stored, "choice_names"), first_choice)
-        return cls(first_choice, states, choices, ends)
+            choices = ChoiceNames(_listed(stored, "choice_names"), self.first_choice)
+        set_fields(self, states=states, choices=choices, finals=ends)
+
+    __setstate__ = set_state
 
     def state_name(self, state: int) -> Hashable:
         return int(state) if self.states is None else self.states[int(state)]
@@ -226,7 +221,7 @@ class Labels:
             known = f"the states have no names, only numbers 0 .. {n_states - 1}"
             known = known if self.states is None else suggestion(name, self.states)
             raise InvalidInput(f"there is no state {name!r}; {known}")
-        return number
+        return int(number)
 
     def choice(self, state: Hashable, name: Hashable) -> int:
         """The number of the choice of this name in the state of that name."""
