@@ -200,8 +200,9 @@ def test_an_option_has_the_type_of_its_default():
 def test_an_allowance_may_be_given_for_each_preference():
     learner = make_learner("hard", DOMAIN, violation_allowance=[1.0, 2.0])
     assert list(learner.violation_allowance) == [1.0, 2.0]
-    with pytest.raises(tl.InvalidInput, match="violation_allowance must lie between 0"):
-        make_learner("hard", DOMAIN, violation_allowance=[1.0, -2.0])
+    for given in ([1.0, -2.0], {"green within 0 cells": -2.0}, [1.0, "many"], [1.0, float("nan")]):
+        with pytest.raises(tl.InvalidInput, match="allowance"):
+            make_learner("hard", DOMAIN, violation_allowance=given)
 
 
 def test_an_option_of_a_player_without_options_is_refused_in_one_sentence():

@@ -248,11 +248,6 @@ def make_learner(model: str, domain: "Domain", **options: Any) -> "Learner":
 
 
 def _value(option: Option, name: str, value: Any) -> Any:
-    """One value, a sequence with one value per preference, or a mapping from the names of preferences."""
-    if isinstance(value, Mapping):
-        return {key: _value(option, f"{name} of {key!r}", one) for key, one in value.items()}
-    if is_dataclass(value):
-        # A share or a count, which was checked when it was made.
-        return value
-    several = hasattr(value, "__len__") and not isinstance(value, str)
-    return [_value(option, name, one) for one in value] if several else option.read(name, value)
+    """One value in the option's own type. A share, and values by preference, are checked by the player itself."""
+    is_checked_there = is_dataclass(value) or (hasattr(value, "__len__") and not isinstance(value, str))
+    return value if is_checked_there else option.read(name, value)

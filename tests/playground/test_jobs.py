@@ -18,7 +18,6 @@ from strategies import hand_worlds
 
 import tutelage as tl
 from tutelage.chains.expectations import state_occupancy
-from tutelage.playground import jobs
 from tutelage.playground.grounds import Content
 
 PUBLISHED = tl.object_world(10, 0)
@@ -129,16 +128,6 @@ def test_the_rounds_of_a_teacher_are_those_of_the_library(name, scene):
         assert [row["name"] for row in found["preferences"]] == list(learner.domain.preference_names)
     assert ending["ended"] == expected.ended
     assert sent[-1]["bound"] is None or sent[-1]["reward"] <= sent[-1]["bound"] + 1e-6
-
-
-def test_no_lesson_is_planned_twice(monkeypatch):
-    """The search for the bound starts from the plan that its worker keeps: one planning yields lesson and bound."""
-    jobs._lesson_plan.cache_clear()
-    planned = []
-    plan = tl.BilevelTeacher.lesson_plan
-    monkeypatch.setattr(tl.BilevelTeacher, "lesson_plan", lambda teacher: planned.append(teacher) or plan(teacher))
-    taught(request("bilevel", "soft"))
-    assert len(planned) == 1
 
 
 def test_a_bilevel_teacher_of_a_hard_learner_is_refused_before_anything_is_sent():

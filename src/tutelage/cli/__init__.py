@@ -10,15 +10,14 @@ def main() -> None:
         from tutelage.cli.app import make_app
         from tutelage.cli.printing import complain, complain_of_file
         from tutelage.outcomes import TutelageError
+
+        try:
+            make_app()()
+        except TutelageError as error:
+            complain(str(error))
+            sys.exit(error.exit_code)
+        except OSError as error:
+            complain_of_file(error)
+            sys.exit(TutelageError.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
-    try:
-        make_app()()
-    except TutelageError as error:
-        complain(str(error))
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except OSError as error:
-        complain_of_file(error)
-        sys.exit(TutelageError.exit_code)

@@ -133,10 +133,8 @@ def summary(about: dict[str, Any]) -> str:
         lines[0] += ": some policies go on for ever"
     elif high == 1:
         lines[0] += f": every policy ends, after at most {about['horizon']:.4g} steps on average"
-    totals = {"starts": about["n_starts"], "goals": about["n_goals"]}
-    totals |= {"action_names": about["n_action_names"], "state_names": about["states"]}
-    for key, total in totals.items():
-        listed = about[key][:5]
+    for key in ("starts", "goals", "action_names", "state_names"):
+        listed, total = about[key][:5], about.get(f"n_{key}", about["states"])
         names = "; ".join(map(as_text, listed)) or "none"
         others = f" and {total - len(listed)} others" if total > len(listed) else ""
         lines.append(f"{key.replace('_name', '')}: {names}{others}")

@@ -142,16 +142,15 @@ def clipped(points: Matrix, normals: Matrix, offsets: Vector) -> Matrix:
     """
     for normal, offset in zip(normals, offsets, strict=True):
         beyond = points @ normal - offset
-        tolerance = THIN * (1 + float(np.abs(points).max(initial=0.0)))
-        kept, lost = points[beyond <= tolerance], points[beyond > tolerance]
-        if not len(lost):
+        is_kept = beyond <= THIN * (1 + np.abs(points).max(initial=0.0))
+        if is_kept.all():
             continue
-        if not len(kept):
-            return np.zeros((0, points.shape[1]))
-        inside, outside = np.minimum(beyond[beyond <= tolerance], 0.0), beyond[beyond > tolerance]
-        share = (-inside[:, None] / (outside - inside[:, None]))[:, :, None]
-        crossed = (1 - share) * kept[:, None] + share * lost[None]
-        points = corners(np.concatenate([kept, crossed.reshape(-1, points.shape[1])]))
+        if not is_kept.any():
+            return points[:0]
+        inside, outside = np.minimum(beyond[is_kept], 0.0)[:, None], beyond[~is_kept]
+        share = (-inside / (outside - inside))[:, :, None]
+        crossed = (1 - share) * points[is_kept][:, None] + share * points[~is_kept]
+        points = corners(np.concatenate([points[is_kept], crossed.reshape(-1, points.shape[1])]))
     return points
 
 

@@ -8,7 +8,7 @@ import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any, get_type_hints
 
@@ -33,7 +33,7 @@ from tutelage.playground.grounds import Content, brought, brought_domain, clippe
 from tutelage.registry import TEACHERS, make_learner, make_teacher
 from tutelage.roles import Lesson, Response, Round, Teacher
 from tutelage.teachers.adaptive import VolumeSearchTeacher, cuts
-from tutelage.teachers.bilevel import BilevelPlan, BilevelTeacher
+from tutelage.teachers.bilevel import BilevelTeacher
 from tutelage.transcripts import Transcript, load_transcript, save_transcript
 
 Send = Callable[[str, Mapping[str, Any]], None]
@@ -54,11 +54,18 @@ def _teach(asked: AnyTeaching, send: Send) -> None:
     """The rounds as they come, and how they ended. A bi-level lesson comes before the search for its bound."""
     scene = _Scene(asked)
     teacher = scene.teacher(asked.teacher)
-    if isinstance(teacher, BilevelTeacher):
-        plan = _lesson_plan(asked.model_dump_json())
-        send("round", scene.taught(_planned(teacher, plan)) | {"is_bounded": False})
-        send("later", {"ended": "the search for a tight bound was stopped", "snippet": snippets.teaching(asked)})
+    if not isinstance(teacher, BilevelTeacher):
+        _bound(asked, send)
         return
+    transcript = teach(replace(teacher, max_cells=0), scene.learner, max_rounds=1)
+    send("round", scene.taught(transcript) | {"is_bounded": False})
+    send("later", {"ended": "the search for a tight bound was stopped", "snippet": snippets.teaching(asked)})
+
+
+def _bound(asked: AnyTeaching, send: Send) -> None:
+    """The rounds with their bounds, and how they ended; a bi-level lesson is planned again."""
+    scene = _Scene(asked)
+    teacher = scene.teacher(asked.teacher)
     reachable = _reachable(scene.domain) if TEACHERS[asked.teacher].is_adaptive else None
 
     def on_round(rounds: Transcript) -> None:
@@ -67,31 +74,6 @@ def _teach(asked: AnyTeaching, send: Send) -> None:
 
     transcript = teach(teacher, scene.learner, max_rounds=asked.max_rounds, on_round=on_round)
     send("end", {"ended": transcript.ended, "snippet": snippets.teaching(asked)})
-
-
-def _bound(asked: AnyTeaching, send: Send) -> None:
-    """The round of a bi-level lesson again, with the certified bound."""
-    scene = _Scene(asked)
-    teacher: Any = scene.teacher(asked.teacher)
-    transcript = _planned(teacher, teacher.bounded(_lesson_plan(asked.model_dump_json())))
-    send("round", scene.taught(transcript))
-    send("end", {"ended": transcript.ended, "snippet": snippets.teaching(asked)})
-
-
-@lru_cache(maxsize=4)
-def _lesson_plan(request: str) -> BilevelPlan:
-    """A bi-level plan before its bound. A worker keeps its last ones, and the search for a bound goes on from there."""
-    asked: AnyTeaching = JOBS["teach"][0].validate_json(request)
-    teacher: Any = _Scene(asked).teacher(asked.teacher)
-    plan: BilevelPlan = teacher.lesson_plan()
-    return plan
-
-
-def _planned(teacher: BilevelTeacher, plan: BilevelPlan) -> Transcript:
-    """The only round of a bi-level plan, as `teach` records it."""
-    advice = teacher.advice(plan)
-    played = Round(plan.lesson, plan.response, advice.reason, advice.bound)
-    return Transcript(teacher.true_weights).followed_by(played).ending(teacher.adapt((played,)).reason)
 
 
 def _transcript(asked: AnyTeaching, send: Send) -> None:
@@ -120,8 +102,8 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
     visits, mdp, n_cells, data = _path_visits(world, asked.walks), teacher.domain.mdp, world.terminal, []
     for taught, gone in zip(transcript.rounds, visits, strict=True):
         policy = taught.lesson.policy
-        shown = None if policy is None else _rounded(state_occupancy(mdp, policy), n_cells)
-        data.append(taught.as_data() | {"visits": _rounded(gone, n_cells), "shown_visits": shown})
+        shown = None if policy is None else state_occupancy(mdp, policy)[:n_cells].round(5).tolist()
+        data.append(taught.as_data() | {"visits": gone[:n_cells].round(5).tolist(), "shown_visits": shown})
     lesson = None
     if advice.lesson is not None:
         walks = advice.lesson.demonstrations(3, rng=len(asked.walks))
@@ -130,7 +112,7 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
             "reward": float(world.true_weights @ advice.lesson.expectation),
             "paths": [walk.states[walk.states < n_cells][:150].tolist() for walk in walks],
         }
-    answer: dict[str, Any] = {
+    answer = {
         "conclusions": _conclusions(world, transcript.rounds, visits),
         "rounds": data,
         "remaining": _remaining(teacher, _reachable(teacher.domain), transcript.rounds),
@@ -140,12 +122,6 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
         "snippet": snippets.walking(asked),
     }
     send("answer", answer)
-
-
-def _rounded(values: Vector, n: int) -> list[float]:
-    """The first n numbers."""
-    rounded: list[float] = values[:n].round(5).tolist()
-    return rounded
 
 
 def _walked(asked: schema.Walking) -> tuple[Teacher, Transcript]:
@@ -235,17 +211,17 @@ class _Scene:
             "number": len(transcript.rounds),
             "preferences": self._preferences(answer),
             "weights": [] if weights is None else weights.round(5).tolist(),
-            "visits": _rounded(state_occupancy(mdp, answer.policy), n_drawn),
+            "visits": state_occupancy(mdp, answer.policy)[:n_drawn].round(5).tolist(),
             "shown": None if shown is None else self._walks(shown),
-            "shown_visits": None if shown is None else _rounded(state_occupancy(mdp, shown), n_drawn),
+            "shown_visits": None if shown is None else state_occupancy(mdp, shown)[:n_drawn].round(5).tolist(),
             "done": self._walks(answer.policy),
             "certificate": None if proof is None else proof.as_data() | {"ended": proof.ended.value},
             "explanation": answer.explain(),
         }
         if weights is not None and len(features := combined_features(self.domain)) == mdp.n_states:
-            data["reward_map"] = _rounded(features @ weights, n_drawn)
+            data["reward_map"] = (features @ weights)[:n_drawn].round(5).tolist()
         if self.is_world:
-            data["policy"] = _rounded(answer.policy, n_drawn * len(ACTIONS))
+            data["policy"] = answer.policy[: n_drawn * len(ACTIONS)].round(5).tolist()
         return transcript.final.as_data() | data
 
     def _walks(self, policy: Vector) -> list[list[int]]:

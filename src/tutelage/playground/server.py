@@ -129,10 +129,7 @@ def _add_worlds(app: FastAPI, settings: Settings) -> None:
     name, content = settings.opened or (None, b"")
     answer = {"name": name, "file": base64.b64encode(content).decode()}
 
-    @app.get("/api/players")
-    async def players() -> dict[str, Any]:
-        """The teachers, the learner models and the preferences that a request can name."""
-        return schema.known_players()
+    app.get("/api/players", name="players")(schema.known_players)
 
     @app.get("/api/world/{generator}/{seed}/{size}", responses=REFUSED)
     async def generated_world(

@@ -75,10 +75,7 @@ class BilevelTeacher(OneLessonTeacher):
 
     def open(self) -> Opening:
         """The lesson with the largest reward, and the certified bound."""
-        return self.advice(self.bounded(self.lesson_plan()))
-
-    def advice(self, plan: BilevelPlan) -> Opening:
-        """The lesson and the bound of a plan."""
+        plan = self.bounded(self.lesson_plan())
         reason = f"the lesson that leads this learner to the largest reward{self._needless}"
         return Opening(plan.lesson, reason, plan.bound)
 
