@@ -87,9 +87,13 @@ class Entry:
         return maker
 
     def checked(self, player: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The options, each in its own type."""
-        known = {name: look_up(self.options, name, f"option of {player!r}") for name in given}
-        return {name: _value(known[name], name, value) for name, value in given.items()}
+        """The options, each in its own type. Shares, and values by preference, are checked by the player itself."""
+        read = dict(given)
+        for name, value in given.items():
+            option = look_up(self.options, name, f"option of {player!r}")
+            if isinstance(value, str) or not (is_dataclass(value) or hasattr(value, "__len__")):
+                read[name] = option.read(name, value)
+        return read
 
 
 class Players(UserDict[str, Entry]):
@@ -245,9 +249,3 @@ def make_learner(model: str, domain: "Domain", **options: Any) -> "Learner":
     defaults = {name: option.default for name, option in entry.options.items()}
     made: Learner = entry.made_by(domain, **(defaults | entry.checked(model, options)))
     return made
-
-
-def _value(option: Option, name: str, value: Any) -> Any:
-    """One value in the option's own type. A share, and values by preference, are checked by the player itself."""
-    is_checked_there = is_dataclass(value) or (hasattr(value, "__len__") and not isinstance(value, str))
-    return value if is_checked_there else option.read(name, value)
