@@ -155,6 +155,18 @@ def test_a_corner_that_just_satisfies_a_constraint_is_its_own_vertex():
     assert (rows @ vertex + 10 <= 1e-8).all()
 
 
+def test_the_only_feasible_point_is_its_own_vertex_where_rounding_hides_it():
+    """Of a 10x10 world without an allowance: features that are hardly met have derivatives of 1e-17 beside 1e-7."""
+    x = np.array([0, 0, 10, 9.99999996, 10, 0, 4.99999999, 5])
+    row = [2.147e-21, 3.07e-17, -3.951e-07, -2.147e-21, -3.07e-17, 3.951e-07, -2.739e-18, -7.819e-07]
+    gradient = np.array([8.2e-22, 2.5e-13, 8.6e-3, -8.2e-22, -2.5e-13, -8.6e-3, 1.9e-19, 7.9e-8])
+    upper = np.repeat([10.0, 5.0], [6, 2])
+    hidden = program(lambda x: 0.0, lambda x: [7.87e-7], lower=np.zeros(8), upper=upper)
+    vertex = frank_wolfe.direction_vertex(hidden, x, hidden.evaluate(x, None), gradient, np.array([row]), 1e-6)
+    assert_allclose(vertex[[2, 5, 7]], [10, 0, 5], atol=1e-6)
+    assert (0 <= vertex).all() and (vertex <= upper).all()
+
+
 def test_a_flat_function_has_converged_where_it_starts():
     found = frank_wolfe.maximise(program(lambda x: 7.0, lower=[0.0], upper=[1.0]), np.array([0.25]), **TOLERANCES)
     assert (found.n_steps, found.residual, found.ended) == (0, 0.0, Ended.CONVERGED)

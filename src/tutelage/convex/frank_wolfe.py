@@ -25,7 +25,7 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector
 from tutelage.convex.newton import Reached
-from tutelage.convex.programs import LinearConstraints, minimise_linear
+from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_linear
 from tutelage.outcomes import Ended, Solution
 
 # A line search evaluates N_SPACED evenly spaced points, and then N_SECTIONS golden sections around the best.
@@ -125,7 +125,11 @@ def direction_vertex(
         within=np.vstack([np.eye(len(x), len(slope)), rows]),
         bound=np.concatenate([program.upper - program.lower, room + jacobian @ (x - program.lower)]),
     )
-    vertex = minimise_linear(slope, constraints).answer.x[: len(x)]
+    try:
+        vertex = minimise_linear(slope, constraints).answer.x[: len(x)]
+    except InfeasibleProgram:
+        # A feasible x satisfies its program, by less than the solver can see where it is the only point.
+        return x
     return np.clip(program.lower + vertex, program.lower, program.upper)
 
 
