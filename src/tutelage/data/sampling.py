@@ -256,7 +256,7 @@ def _exchange(offsets: Matrix, chosen: Indices, *, least_gain: float = 1e-6, rou
     is_free = np.ones(len(offsets), dtype=np.bool_)
     is_free[chosen] = False
     least = rounding * len(chosen) * float(np.abs(offsets).max())
-    is_better = True
+    is_better = bool(is_free.any())
     while is_better:
         is_better = False
         for place, left in enumerate(chosen):
