@@ -254,12 +254,8 @@ def check_compressed(indptr: Indices, indices: Indices, shape: tuple[int, int], 
     SciPy does not check where rows begin if the matrix has no entries, and its sorting then writes outside the arrays.
     """
     (n_rows, n_columns), wrong = shape, f"{name} is not a well-formed sparse matrix:"
-    if (
-        n_rows < 0
-        or len(indptr) != n_rows + 1
-        or (indptr[0], indptr[-1]) != (0, len(indices))
-        or (indptr[1:] < indptr[:-1]).any()
-    ):
+    is_begun = len(indptr) == max(n_rows, 0) + 1 and (indptr[0], indptr[-1]) == (0, len(indices))
+    if not is_begun or (indptr[1:] < indptr[:-1]).any():
         needed = f"{n_rows + 1} numbers that rise from 0 to {len(indices)}"
         raise InvalidModel(f"{wrong} the starts of its rows (indptr) must be {needed}")
     outside = (indices < 0) | (indices >= n_columns)

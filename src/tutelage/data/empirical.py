@@ -8,8 +8,7 @@ The inner sum is infinite, but only the first T visits of a trajectory are known
 
 If the last known state is absorbing, and feature j and the discount are the same for all its choices, the tail is
 known: discount^T / (1 - discount) * phi_j is added. Otherwise nothing is, and the mean of the bounds counts as bias.
-Where discounts differ between choices, discount^t is the product of those of the t choices taken before. A feature on
-arrival counts what happened, its value for the next state of the trajectory (`model.inputs`).
+Where discounts differ between choices, discount^t is the product of those of the t choices taken before.
 """
 
 from collections.abc import Iterator, Mapping

@@ -148,24 +148,29 @@ def routes(
     mdp, is_last, missing = domain.mdp, ends(domain), 1.0
     longest, rows, of_entry = horizon(mdp.contraction, TRUNCATION_BIAS), mdp.transition, choice_of_entry(mdp.transition)
     chances, begins = np.where(policy > rounding, policy, 0.0)[of_entry] * rows.data, rows.indptr[mdp.first_choice]
-    # Of each beginning its negative probability, its number, its last state and the visits before.
+    # Of each beginning its negative probability, its number, its last state, the last visit with those before it, and
+    # its length. Copies of long paths would take quadratic time.
     starts = enumerate(np.flatnonzero(mdp.initial)[::-1].tolist())
-    live: list[tuple[float, int, int, Any]] = [(-float(mdp.initial[at]), number, at, ()) for number, at in starts]
+    live: list[tuple[float, int, int, Any, int]] = [(-float(mdp.initial[at]), k, at, None, 1) for k, at in starts]
     heapq.heapify(live)
-    paths, shares, n_visits = list[Any](), list[float](), len(live)
+    paths, shares, n_visits = list[Indices](), list[float](), len(live)
     while live and missing > left_out:
         if len(paths) >= n or len(live) > 20 * n or n_visits > most:
             return None
-        negative, _, state, before = heapq.heappop(live)
+        negative, _, state, before, length = heapq.heappop(live)
         entries = (entry for entry in range(begins[state], begins[state + 1]) if chances[entry] > 0)
         branches = [(float(chances[entry]), int(of_entry[entry]), int(rows.indices[entry])) for entry in entries]
-        if is_last[state] or len(before) >= longest - 1:
-            paths.append((*before, (state, max(branches)[1])))
+        if is_last[state] or length >= longest:
+            path = [(state, max(branches)[1])]
+            while before is not None:
+                visit, before = before
+                path.append(visit)
+            paths.append(np.array(path[::-1]))
             shares.append(-negative)
             missing += negative
             continue
         for chance, choice, after in branches:
-            heapq.heappush(live, (negative * chance, n_visits, after, (*before, (state, choice))))
+            heapq.heappush(live, (negative * chance, n_visits, after, ((state, choice), before), length + 1))
             n_visits += 1
     states, choices = np.concatenate(paths).T
     return Demonstrations(states, np.cumsum([0, *map(len, paths)]), choices, mdp), np.array(shares) / sum(shares)
@@ -251,7 +256,7 @@ def _exchange(offsets: Matrix, chosen: Indices, *, least_gain: float = 1e-6, rou
     is_free = np.ones(len(offsets), dtype=np.bool_)
     is_free[chosen] = False
     least = rounding * len(chosen) * float(np.abs(offsets).max())
-    is_better = True
+    is_better = bool(is_free.any())
     while is_better:
         is_better = False
         for place, left in enumerate(chosen):

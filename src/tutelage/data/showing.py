@@ -6,7 +6,6 @@ turn; a choice of a road map is named by its street, or by street and next junct
 
 import json
 import re
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -200,10 +199,13 @@ def _items(
 
 def _grouped(demonstrations: Demonstrations) -> tuple[Demonstrations, Vector]:
     """The different trajectories, with the share of each."""
-    keys = [(x.states.tobytes(), b"" if x.choices is None else x.choices.tobytes()) for x in demonstrations]
-    kinds = Counter(keys).most_common()
-    shares = np.array([count / demonstrations.n for _, count in kinds])
-    return demonstrations.take([keys.index(key) for key, _ in kinds]), shares
+    numbers: dict[bytes, list[int]] = {}
+    for number, trajectory in enumerate(demonstrations):
+        key = trajectory.states.tobytes() + (b"" if trajectory.choices is None else trajectory.choices.tobytes())
+        numbers.setdefault(key, []).append(number)
+    groups = sorted(numbers.values(), key=lambda group: -len(group))
+    shares = np.array([len(group) / demonstrations.n for group in groups])
+    return demonstrations.take([group[0] for group in groups]), shares
 
 
 def _warnings(

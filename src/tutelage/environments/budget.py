@@ -56,8 +56,7 @@ def with_budget(
         negative anywhere. What counts in a goal is after the journey.
     resolution: the steps in which the rest is counted, for all features or by name, in their units. By default one in
         which all values of the feature are whole, if the limit has at most 200 of these, or else a fiftieth of the
-        limit. A journey is lost by rounding only if it is within one step of the resolution of the limit for each of
-        its own steps that leave the way with the least of the feature; none that is kept exceeds a limit.
+        limit. A journey close to its limit may be lost by rounding; none that is kept exceeds a limit.
     max_states: a larger domain is refused.
 
     Choices that may exceed a limit, or after which the limits cut off every way to a goal, are left out, and so are

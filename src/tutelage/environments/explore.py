@@ -7,7 +7,6 @@ import copy
 import pickle
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import EnumMeta
 from typing import Any
 
 import numpy as np
@@ -277,8 +276,7 @@ def _named_actions(env: Any, given: Sequence[int] | None) -> dict[Hashable, int]
     numbers = list(known) if given is None else [int(number) for number in given]
     if not numbers or not set(numbers) <= set(known) or len(set(numbers)) < len(numbers):
         raise InvalidInput(f"actions must be different numbers of {first} .. {known[-1]}, got {given!r}")
-    listed = getattr(env.unwrapped, "actions", None)
-    members: dict[str, Any] = dict(listed.__members__) if isinstance(listed, EnumMeta) else {}
+    members: Mapping[str, Any] = getattr(getattr(env.unwrapped, "actions", None), "__members__", {})
     names = {member.value: name for name, member in members.items()}
     return {names.get(number, number): number for number in numbers}
 

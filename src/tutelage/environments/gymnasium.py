@@ -68,11 +68,9 @@ def from_gymnasium(
     outcomes, end, counts = _outcomes(table), len(table), [len(actions) for actions in table]
     first_choice = np.cumsum([0, *counts, max(counts)])
     # Repeated next states are summed; outcomes that terminate lead to the last state, which leads to itself.
-    after = np.where(outcomes.is_end, end, outcomes.next_state)
-    entries = (outcomes.probability, (outcomes.choice, after))
-    taken = sparse.csr_array(entries, shape=(first_choice[-2], end + 1))
-    stays = sparse.csr_array((np.ones(max(counts)), (range(max(counts)), [end] * max(counts))), (max(counts), end + 1))
-    rows = sparse.vstack([taken, stays], format="csr")
+    after = np.append(np.where(outcomes.is_end, end, outcomes.next_state), np.full(max(counts), end))
+    choice = np.append(outcomes.choice, np.arange(*first_choice[-2:]))
+    rows = sparse.csr_array((np.append(outcomes.probability, np.ones(max(counts))), (choice, after)))
     if initial is None:
         initial = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
     if initial is None:

@@ -141,10 +141,8 @@ def preference_features(
 
 def cells_within(cells: Sequence[int], distance: int, size: int) -> NDArray[np.int64]:
     """The cells at Chebyshev distance `distance` or less from any of the given cells, in ascending order."""
-    rows, columns = np.divmod(np.asarray(cells, dtype=np.int64), size)
-    reach = np.arange(-distance, distance + 1)
-    # Axes: the given cells, the steps down, the steps to the right.
-    down = rows[:, None, None] + reach[:, None]
-    right = columns[:, None, None] + reach
-    in_grid = (down >= 0) & (down < size) & (right >= 0) & (right < size)
-    return np.unique((down * size + right)[in_grid])
+    is_near = np.zeros((size, size), dtype=np.bool_)
+    for row, column in (divmod(int(cell), size) for cell in cells):
+        first, left = max(row - distance, 0), max(column - distance, 0)
+        is_near[first : row + distance + 1, left : column + distance + 1] = True
+    return np.flatnonzero(is_near)

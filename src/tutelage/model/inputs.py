@@ -55,9 +55,8 @@ def rows_of_actions(transition: ArrayLike | Sequence[Any]) -> tuple[SparseRows, 
         rows = [arrays.sparse_rows(matrix, f"the matrix of action {a}") for a, matrix in enumerate(transition)]
         for action, matrix in enumerate(rows):
             if matrix.shape != (rows[0].shape[0],) * 2:
-                raise InvalidModel(
-                    f"the matrix of action {action} has shape {matrix.shape}; all must be the same (S, S)"
-                )
+                told = f"the matrix of action {action} has shape {matrix.shape}"
+                raise InvalidModel(f"{told}; all must be the same (S, S)")
         by_action = np.arange(rows[0].shape[0] * len(rows)).reshape(len(rows), -1)
         return sparse.vstack(rows, format="csr")[by_action.T.ravel()], len(rows)
     array = arrays.floats(transition, "transition", ndim=3)

@@ -234,9 +234,8 @@ def as_html(value: Any) -> str:
         return f"<p>{escape(repr(value.mdp))}</p>{table(('kind', 'feature', 'least', 'largest'), rows)}{drawn}"
     if kind.__str__ is not object.__str__ or kind.__repr__ is not Readable.__repr__:
         return f"<pre>{escape(str(value))}</pre>"
-    return table(
-        ("field", "value"), [(part.name, brief(getattr(value, part.name))) for part in fields(kind) if part.repr]
-    )
+    rows = ((part.name, brief(getattr(value, part.name))) for part in fields(kind) if part.repr)
+    return table(("field", "value"), rows)
 
 
 def _picture(draw: Callable[[Axes], None]) -> str:
