@@ -30,7 +30,7 @@ from tutelage.data.recordings import from_csv, from_lines, to_csv
 from tutelage.model.inputs import Arrivals, by_name
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import OBJECT_BYTES, Labels, from_json, n_objects, to_json
-from tutelage.outcomes import InvalidModel, Unavailable, within
+from tutelage.outcomes import InvalidModel, TutelageError, Unavailable, within
 
 # The default of `max_bytes`: a domain of several million states fits.
 LARGEST_BYTES = 2**30
@@ -221,12 +221,17 @@ def open_regular(path: AnyPath, max_bytes: int = LARGEST_BYTES) -> BinaryIO:
     """The file, open for reading; a device, a pipe, a folder or a file of more than `max_bytes` is refused."""
     if isinstance(path, io.BytesIO):
         return io.BytesIO(path.getvalue())
-    # Opening a pipe would wait for a writer.
-    status = Path(path).stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise Unavailable(f"{path} is not a regular file, so it is not read")
-    _check_size(path, status.st_size, max_bytes)
-    return Path(path).open("rb")
+    # Without O_NONBLOCK, opening a pipe waits for a writer.
+    opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    status = os.fstat(opened)
+    try:
+        if not stat.S_ISREG(status.st_mode):
+            raise Unavailable(f"{path} is not a regular file, so it is not read")
+        _check_size(path, status.st_size, max_bytes)
+    except TutelageError:
+        os.close(opened)
+        raise
+    return os.fdopen(opened, "rb")
 
 
 def read_archive(
