@@ -164,7 +164,7 @@ def test_the_only_feasible_point_is_its_own_vertex_where_rounding_hides_it():
     hidden = program(lambda x: 0.0, lambda x: [7.87e-7], lower=np.zeros(8), upper=upper)
     vertex = frank_wolfe.direction_vertex(hidden, x, hidden.evaluate(x, None), gradient, np.array([row]), 1e-6)
     assert_allclose(vertex[[2, 5, 7]], [10, 0, 5], atol=1e-6)
-    assert (0 <= vertex).all() and (vertex <= upper).all()
+    assert (vertex >= 0).all() and (vertex <= upper).all()
 
 
 def test_a_flat_function_has_converged_where_it_starts():
