@@ -173,14 +173,18 @@ def test_adaptive_teachers_teach_alike_in_all_units_and_orders(seed, teacher):
 
 @pytest.mark.parametrize("seed", some_of(SEEDS, (0,)))
 def test_the_bilevel_teacher_plans_alike_in_all_units_and_orders(seed):
+    """The same lesson. A bound is one of many: its search ends within 0.005, with steps that are powers of sqrt 2."""
     plans = []
     for given in (problem(seed), problem(seed, Units.random(seed)), problem(seed, is_permuted=True)):
         learner = tl.GenericLearner(given.domain, given.mismatch(1), given.preference(1))
         plan = tl.BilevelTeacher(given.domain, given.weights, learner, max_cells=2, n_random=1).plan()
         unit = given.units.reward * given.units.weight * given.horizon
         plans.append((plan.achieved / unit, plan.bound / unit))
-    for other in plans[1:]:
-        assert other == pytest.approx(plans[0], rel=DIGITS, abs=DIGITS)
+    best, most = plans[0]
+    for achieved, bound in plans:
+        assert achieved == pytest.approx(best, rel=DIGITS, abs=DIGITS)
+        assert bound == pytest.approx(most, rel=DIGITS, abs=DIGITS + 0.005 * abs(best))
+        assert bound >= best - DIGITS * (1 + abs(best))
 
 
 @pytest.mark.parametrize("n_rows", [1, 999, 1_000, 2_345])

@@ -44,7 +44,8 @@ LINE = MDP.from_choices(
 @given(mdps_with_policy(), SEEDS)
 def test_samples_are_possible_follow_the_policy_and_end_where_promised(mdp_and_policy, seed):
     mdp, policy = mdp_and_policy
-    domain = Domain(mdp, np.eye(mdp.n_states))
+    # By name, since two states with two actions each would leave open what the rows of a matrix are.
+    domain = Domain(mdp, {f"state {s}": column for s, column in enumerate(np.eye(mdp.n_states))})
     demonstrations = sample_demonstrations(domain, policy, 20, rng=np.random.default_rng(seed), truncation_bias=0.1)
     demonstrations.checked_against(mdp)
     assert demonstrations.n == 20
