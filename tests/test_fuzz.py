@@ -34,8 +34,8 @@ def test_random_problems_of_every_scale_are_answered_or_refused(case):
 # Features that are zero everywhere, a ball with one of them, convex preferences of many features, and short steps.
 SLOW = [(fuzz.approximate, 113), (fuzz.bilevel, 157), (fuzz.bilevel, 300), (fuzz.bilevel, 366), (fuzz.generic, 132)]
 SLOW += [(fuzz.aware, 132), (fuzz.bilevel, 153)]
-# Many entries within narrow bounds, coefficients below 1e-9, and an interior point that diverges.
-SMALL = [(fuzz.soft, 9039), (fuzz.violation, 5142), (fuzz.line, 20057)]
+# Many entries within narrow bounds, coefficients below 1e-9, an interior point that diverges, and no curvature at all.
+SMALL = [(fuzz.soft, 9039), (fuzz.violation, 5142), (fuzz.line, 20057), (fuzz.soft, 50001604)]
 
 
 @pytest.mark.parametrize(("case", "problem"), [(fuzz.generic, 22), (fuzz.bilevel, 3), (fuzz.bilevel, 6), *SLOW, *SMALL])

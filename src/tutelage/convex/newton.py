@@ -178,9 +178,12 @@ class _Damping:
         self.size, self.stretch, self.n_refused = size, 1.0, 0
 
     def at(self, last: Minimum[SourceT]) -> float:
-        """At least what flat directions need, and more than 1e-14 of the Hessian's diagonal, which rounding hides."""
+        """At least what flat directions need, and more than 1e-14 of the Hessian's diagonal, which rounding hides.
+
+        Never zero, so that a model of a function without any curvature has a minimum.
+        """
         flat = 1e-5 * last.residual / (1 + float(np.abs(last.answer.x).max(initial=0.0)))
-        self.size = max(self.size, flat, 1e-14 * _largest_curvature(last.answer.here))
+        self.size = max(self.size, flat, 1e-14 * _largest_curvature(last.answer.here), np.finfo(np.float64).tiny)
         return self.size
 
     def is_lost(self, last: Minimum[SourceT]) -> bool:
