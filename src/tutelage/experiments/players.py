@@ -124,16 +124,7 @@ def _told(value: Any, seen: dict[int, Any]) -> Any:
     if id(value) in seen:
         return f"seen {[*seen].index(id(value))}"
     seen[id(value)] = value
-    return [type(value).__qualname__, *(_told(part, seen) for part in _installed(value) or _parts(value))]
-
-
-def _installed(value: Any) -> tuple[str, ...]:
-    """The name and the version of what Python or an installed package has; empty for other values."""
-    if not isinstance(value, type | FunctionType | ModuleType) and not inspect.isbuiltin(value):
-        return ()
-    name = str(value.__name__ if isinstance(value, ModuleType) else value.__module__)
-    version = getattr(sys.modules.get(name.split(".")[0]), "__version__", "")
-    return () if is_own(name) else (name, getattr(value, "__qualname__", ""), str(version))
+    return [type(value).__qualname__, *(_told(part, seen) for part in _parts(value))]
 
 
 def is_own(name: str) -> bool:
@@ -144,6 +135,12 @@ def is_own(name: str) -> bool:
 
 
 def _parts(value: Any) -> Iterable[Any]:
+    """What identifies a value; of what Python or an installed package has, its name and version."""
+    if isinstance(value, type | FunctionType | ModuleType) or inspect.isbuiltin(value):
+        name = str(value.__name__ if isinstance(value, ModuleType) else value.__module__)
+        if not is_own(name):
+            version = getattr(sys.modules.get(name.split(".")[0]), "__version__", "")
+            return name, getattr(value, "__qualname__", ""), str(version)
     if isinstance(value, CodeType):
         return value.co_code, value.co_names, value.co_varnames, value.co_freevars, value.co_consts
     if isinstance(value, FunctionType):
