@@ -5,6 +5,7 @@ only, each seed is a case. So a seed that changes nothing in a domain is not cou
 """
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -144,12 +145,10 @@ def _path(row: AnyRow, of: str, by: str) -> tuple[Vector, Vector]:
 
 def by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], Taught]:
     """The rows of each group and learner, by teacher and spot."""
-    replicates: dict[str, set[Hashable]] = {}
-    for row in rows:
-        replicates.setdefault(row["group"], set()).add(row["replicate"])
+    n_replicates = Counter(group for group, _ in {(row["group"], row["replicate"]) for row in rows})
     grouped: dict[tuple[str, str], Taught] = {}
     for row in rows:
-        case = row["replicate"] if len(replicates[row["group"]]) > 1 else row["seed"]
+        case = row["replicate"] if n_replicates[row["group"]] > 1 else row["seed"]
         several = grouped.setdefault((row["group"], row["learner"]), {}).setdefault(row["teacher"], {})
         # Domains of one replicate, and its seeds, are in the same order for every teacher.
         several[case, sum(spot[0] == case for spot in several)] = row
@@ -158,14 +157,9 @@ def by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], Taught]:
 
 def reasons(failed: Sequence[AnyRow]) -> list[str]:
     """Why rows failed: one sentence for each reason, with the number of rows and the first of them."""
-    groups: dict[str, list[AnyRow]] = {}
-    for row in failed:
-        groups.setdefault(row["failed"], []).append(row)
-    return [
-        f"{len(rows)} rows failed, the first {first['domain']}, {first['learner']}, {first['teacher']}: {reason}"
-        for reason, rows in groups.items()
-        for first in rows[:1]
-    ]
+    first = {row["failed"]: f"{row['domain']}, {row['learner']}, {row['teacher']}" for row in reversed(failed)}
+    counts = Counter(row["failed"] for row in failed)
+    return [f"{n} rows failed, the first {first[reason]}: {reason}" for reason, n in counts.items()]
 
 
 def tables_of(several: Sequence[Mean]) -> list[Grid]:
