@@ -15,6 +15,7 @@ from matplotlib.figure import Figure, FigureBase
 
 import tutelage as tl
 from tutelage.arrays import ArrayLike
+from tutelage.model.mdp import combined_features
 from tutelage.model.names import AT_GOAL
 from tutelage.pictures.domains import draw_features, draw_map
 from tutelage.pictures.plots import Panel, draw_curves, draw_pushes, draw_reachable, draw_rounds, polygon
@@ -35,8 +36,8 @@ WORLD = tl.ObjectWorld(
 # The largest share of discounted time that the learner spends near a green cell, and the shortest and the longest push
 # of the line search, large enough to be visible.
 LIMIT, PUSHES = 0.1, (2.0, 20.0)
-# The three policies of Figure 1 by their names in the result: their labels, and their meanings.
-LABELS = {"optimal": r"$\pi_1 = \pi^*$", "answered": r"$\pi_2$", "aware": r"$\pi_3$"}
+# The three policies of Figure 1, in the order of the result: their labels, and their meanings.
+LABELS = (r"$\pi_1 = \pi^*$", r"$\pi_2$", r"$\pi_3$")
 MEANINGS = ("the best of all", r"the learner's answer to $\pi^*$", "the best that the learner accepts")
 
 
@@ -80,9 +81,8 @@ def figure1(world: tl.ObjectWorld, result: Mapping[str, Any]) -> Figure:
     grid.set_title("(a) the world and what the learner avoids", fontsize="medium")
     left.legend(handles=world_key(), loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     plane = right.subplots()
-    points = {label: result["points"][name] for name, label in LABELS.items()}
-    answer = (LABELS["optimal"], LABELS["answered"])
-    draw_reachable(plane, result["reachable"], result["feasible"], points, arrows=[answer])
+    points = dict(zip(LABELS, result["points"].values(), strict=True))
+    draw_reachable(plane, result["reachable"], result["feasible"], points, arrows=[LABELS[:2]])
     plane.set_title("(b) what policies collect", fontsize="medium")
     for drawn, meaning in zip(plane.lines, MEANINGS, strict=True):
         drawn.set_label(f"{drawn.get_label()}: {meaning}")
@@ -271,11 +271,7 @@ def _draw_inferred(
 
     inferred: each learner with its weights (d_r + d_c,). is_outlined: with the outline of the cells that it avoids.
     """
-    rewards = []
-    for learner, weights in inferred.values():
-        domain = world.domain(learner)
-        features = np.hstack([domain.reward_features, domain.preference_features])
-        rewards.append(features @ np.asarray(weights, dtype=float))
+    rewards = [combined_features(world.domain(name)) @ np.asarray(weights) for name, weights in inferred.values()]
     largest, limit = float(np.max(rewards)), float(np.abs(rewards).max()) or 1.0
     # Penalties of several preferences add up to several times the rewards, which would then be pale.
     limit = min(limit, 2 * largest) if largest > 0 else limit
