@@ -98,13 +98,12 @@ def panel(title: str, found: Sweep) -> Panel:
     """
     refused = {row["replicate"] for row in found.failed}
     whole = Sweep(tuple(row for row in found.rows if row["replicate"] not in refused))
-    lessons = {curve.teacher: curve.values for curve in whole.curves("lesson_reward")}
     curves, levels = [], {}
-    for curve in whole.curves():
+    for curve, lessons in zip(whole.curves(), whole.curves("lesson_reward"), strict=True):
         label, several = column_label(curve.teacher), [row for row in whole.rows if row["teacher"] == curve.teacher]
         n = max(row["n_rounds"] for row in several)
         if several[0]["max_rounds"] > 1:
-            curves.append(Curve(label, curve.values[:n], lessons[curve.teacher][:n], curve.errors[:n]))
+            curves.append(Curve(label, curve.values[:n], lessons.values[:n], curve.errors[:n]))
         else:
             levels[label] = curve.values[0]
     n_worlds = len({row["replicate"] for row in found.rows})
