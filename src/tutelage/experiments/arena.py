@@ -158,10 +158,9 @@ def make_teacher(
     domain: tl.Domain, true_weights: Vector, learner: Any, seed: int, *, name: str, is_aware: bool
 ) -> tl.Teacher:
     """A teacher of a name; aware: its demonstrations keep the learner's preferences."""
-    maker = registry.TEACHERS[name.replace(" ", "_")].made_by
-    budget: dict[str, Any] = {"n_demonstrations": N_SHOWN, "max_starts": N_CANDIDATES, "max_lessons": N_ROUNDS}
-    made: tl.Teacher = maker(domain, true_weights, learner, aware=is_aware, **budget, rng=seed)
-    return made
+    maker: Callable[..., tl.Teacher] = registry.TEACHERS[name.replace(" ", "_")].made_by
+    budget = {"n_demonstrations": N_SHOWN, "max_starts": N_CANDIDATES, "max_lessons": N_ROUNDS}
+    return maker(domain, true_weights, learner, aware=is_aware, **budget, rng=seed)
 
 
 def bound(true_weights: Vector, learner: Any) -> float:

@@ -84,7 +84,6 @@ class Sweep(Readable):
         suffix, columns = Path(path).suffix, {name: [row[name] for row in self.rows] for name in self.rows[0]}
         if suffix == ".parquet":
             try:
-                import pyarrow
                 import pyarrow.parquet
             except ImportError as error:
                 raise MissingExtra("a Parquet file", "parquet") from error
