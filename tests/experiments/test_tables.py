@@ -71,8 +71,8 @@ def test_what_the_paper_does_not_print_has_no_verdict_and_no_number():
 
 
 def test_table_1_averages_its_own_rows():
-    rows = made_up(task for entry in tables.table_1() for task in entry.tasks)
-    found = [entry.cell(rows) for entry in tables.table_1()]
+    rows = made_up(task for cell in tables.table_1() for task in cell.tasks)
+    found = [cell.computed(rows) for cell in tables.table_1()]
     assert len(found) == (6 + 1) * 4 * 5
     assert {cell.estimate.mean for cell in found} == {np.mean(np.arange(10) / 10)}
     assert sum(cell.printed is not None for cell in found) == (6 + 1) * 3 * 5
@@ -90,7 +90,7 @@ def test_refused_worlds_are_counted_and_not_averaged():
     for task in tasks:
         if task.world.seed == 0:
             rows[task.key] = Row(task.key, "", '{"refused": "no policy"}', "", "")
-    found = first.cell(rows)
+    found = first.computed(rows)
     assert found.estimate.mean == 0.1 and found.n_refused == 1 and found.as_data()["n_worlds"] == 1
     entry = overview([found])[0].body[0][1]
     assert "[1 of 2 worlds]" in entry, "a mean over fewer worlds than its neighbours says so"

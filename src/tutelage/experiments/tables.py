@@ -7,8 +7,8 @@ difference, or 0.05 if that is more. The printed deviation in that section has t
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import groupby, product
 from typing import Any, NamedTuple
@@ -77,14 +77,24 @@ class Cell:
 
     where: its other coordinates, such as C_r or the size. teacher: its column. rewards: one per world. n_refused: the
     number of worlds without a result, as where no policy keeps the preferences. printed: the paper's entry, if any.
+    tasks: one for each world, of a cell whose rewards are not known yet.
     """
 
     where: Mapping[str, Any]
     learner: str
     teacher: str
-    rewards: tuple[float, ...]
-    n_refused: int
-    printed: Printed | None
+    rewards: tuple[float, ...] = ()
+    n_refused: int = 0
+    printed: Printed | None = None
+    tasks: Sequence[Task] = ()
+
+    def computed(self, rows: Rows) -> "Cell":
+        """With the learner's rewards, in the round of this column, in the worlds that were not refused."""
+        n_lessons = 3 if self.teacher.endswith("_round_3") else None
+        results = [rows[task.key].outcome for task in self.tasks]
+        taught = [result["learner_rewards"][:n_lessons] for result in results if "refused" not in result]
+        rewards = tuple(float(each[-1]) for each in taught)
+        return replace(self, rewards=rewards, n_refused=len(results) - len(taught))
 
     @property
     def estimate(self) -> Estimate:
@@ -191,26 +201,7 @@ def overview(cells: Iterable[Cell]) -> list[Grid]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A cell before its rows are known. tasks: one for each world. n_lessons: how many count; None for all."""
-
-    where: Mapping[str, Any]
-    learner: str
-    teacher: str
-    tasks: list[Task]
-    printed: Printed | None = None
-    n_lessons: int | None = None
-
-    def cell(self, rows: Rows) -> Cell:
-        """The learner's rewards in the worlds that were not refused."""
-        outcomes = [rows[task.key].outcome for task in self.tasks]
-        taught = [result["learner_rewards"] for result in outcomes if "refused" not in result]
-        rewards = tuple(float(each[: self.n_lessons][-1]) for each in taught)
-        return Cell(self.where, self.learner, self.teacher, rewards, len(outcomes) - len(taught), self.printed)
-
-
-def table_1(n_worlds: int = N_WORLDS) -> Iterator[Entry]:
+def table_1(n_worlds: int = N_WORLDS) -> Iterator[Cell]:
     """Table 1 and Table 2 (App. B.1): every pair of penalties, every column, five learners.
 
     On the text's worlds, only the penalties of Sec. 6.1.
@@ -221,14 +212,15 @@ def table_1(n_worlds: int = N_WORLDS) -> Iterator[Entry]:
             soft = settings.soft_setting(model, c_r, c_c)
             tasks = tasks_in(world_set, settings.SIZES[0], n_worlds, learner, soft, teacher)
             where = {"worlds": world_set, "C_r": int(c_r), "C_c": int(c_c)}
-            yield Entry(where, learner, name, tasks, printed_known(c_r, c_c, known, learner) if known else None)
+            printed = printed_known(c_r, c_c, known, learner) if known else None
+            yield Cell(where, learner, name, printed=printed, tasks=tasks)
 
 
-def beyond(n_worlds: int = N_WORLDS) -> Iterator[Entry]:
+def beyond(n_worlds: int = N_WORLDS) -> Iterator[Cell]:
     """Soft learners with unknown parameters; of their teachers Aware-BiL knows everything. Not in the paper."""
     c_r, c_c = settings.PENALTIES[0]
     where = {"worlds": "seeds", "C_r": int(c_r), "C_c": int(c_c)}
     for teacher, learner in product(settings.UNTOLD_TEACHERS, settings.UNTOLD_LEARNERS):
         tasks = tasks_in("seeds", settings.SIZES[0], n_worlds, "L5", settings.untold(learner), teacher)
-        for suffix, n_lessons in ({"": None} if teacher.max_rounds == 1 else {"_round_3": 3, "_end": None}).items():
-            yield Entry(where, learner, teacher.name + suffix, tasks, None, n_lessons)
+        for suffix in [""] if teacher.max_rounds == 1 else ["_round_3", "_end"]:
+            yield Cell(where, learner, teacher.name + suffix, tasks=tasks)

@@ -21,7 +21,7 @@ from tutelage.experiments import figures, readings, run, settings, tables
 from tutelage.experiments.settings import LEARNERS, LearnerSetting, RowKey, Task, TeacherSetting, tasks_in
 from tutelage.experiments.store import Row
 from tutelage.experiments.sweeps import Sweep, collected
-from tutelage.experiments.tables import LEGEND, Cell, Entry, Grid, Rows, column_label
+from tutelage.experiments.tables import LEGEND, Cell, Grid, Rows, column_label
 from tutelage.experiments.worlds import WorldName
 from tutelage.outcomes import Unavailable
 from tutelage.pictures.domains import save_picture, table
@@ -48,11 +48,11 @@ class Target:
     draw: Callable[[Rows, int], Figure] | None = None
 
 
-def table_target(title: str, entries: Callable[[int], Iterator[Entry]]) -> Target:
+def table_target(title: str, cells: Callable[[int], Iterator[Cell]]) -> Target:
     return Target(
         title,
-        lambda n_worlds: chain.from_iterable(entry.tasks for entry in entries(n_worlds)),
-        cells=lambda rows, n_worlds: [entry.cell(rows) for entry in entries(n_worlds)],
+        lambda n_worlds: chain.from_iterable(cell.tasks for cell in cells(n_worlds)),
+        cells=lambda rows, n_worlds: [cell.computed(rows) for cell in cells(n_worlds)],
     )
 
 
