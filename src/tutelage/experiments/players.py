@@ -25,7 +25,6 @@ from tutelage.outcomes import InvalidInput
 
 # What a metric may ask for by name.
 METRIC_ARGUMENTS = ("response", "lesson", "transcript", "domain", "true_weights", "learner", "seed")
-PLAIN = (str, bytes, int, float, complex, type(None))
 DEFINED = (FunctionType, property, classmethod, staticmethod)
 
 
@@ -113,7 +112,7 @@ def digest(value: Any) -> str:
 
 def _told(value: Any, seen: dict[int, Any]) -> Any:
     """A value as nested lists of plain values. seen: what was told before, by its id; kept, so that ids stay."""
-    if isinstance(value, PLAIN):
+    if isinstance(value, str | bytes | int | float | complex | None):
         return value
     if isinstance(value, tuple | list):
         return [_told(part, seen) for part in value]

@@ -5,6 +5,7 @@ They are computed and stored as those of the paper's tables are. A task that fai
 
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,10 +163,8 @@ def open_sweep(
 
 def collected(tasks: Sequence[Task], rows: Mapping[RowKey, Row]) -> Sweep:
     """The rows of these tasks, all of which are there. Each row has every column; None where it has no value."""
-    limits = dict[str, set[int]]()
-    for task in tasks:
-        limits.setdefault(_teacher_label(task), set()).add(task.teacher.max_rounds)
-    asked = [_asked(task, len(limits[_teacher_label(task)]) > 1) for task in tasks]
+    n_limits = Counter(label for label, _ in {(_teacher_label(task), task.teacher.max_rounds) for task in tasks})
+    asked = [_asked(task, n_limits[_teacher_label(task)] > 1) for task in tasks]
     results = [_results(task, rows[task.key]) for task in tasks]
     # What was asked comes first, then the results.
     empty = dict.fromkeys(name for part in (*asked, *results) for name in part)
