@@ -10,7 +10,7 @@ from itertools import product
 from operator import index
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 from tutelage.data.files import AnyPath, load, open_regular, save
@@ -33,16 +33,8 @@ COUNT, AMOUNT = Option("a number of things", 0, 0, 10**9), Option("any amount", 
 TOLD = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: "preference_features"}
 
 Players = Mapping[str, Callable[..., Any]]
-
-
-class Place(NamedTuple):
-    """A domain of a plan: the names of its preferences, its group and replicate, and the seeds of its tasks."""
-
-    source: WorldName | DomainFile
-    preferences: tuple[str, ...]
-    group: str
-    replicate: str | int
-    seeds: Sequence[int]
+# The names of preferences, their learner, and its teacher.
+Pair = tuple[tuple[str, LearnerSetting], TeacherSetting]
 
 
 def read_plan(
@@ -70,15 +62,12 @@ def read_plan(
     limit = float(AMOUNT.read("time_limit", data.get("time_limit", 0)))
     taught = [each for entry in _entries(data, "learner", learners) for each in _learners(entry, learners, version)]
     who = [each for entry in _entries(data, "teacher", teachers) for each in _teachers(entry, teachers, version)]
-    places = [place for entry in _entries(data, "domain", {}) for place in _places(entry, beside, folder, numbers)]
+    players, entries = [*product(taught, who)], _entries(data, "domain", {})
     measured = tuple(Given.of(name, made, version) for name, made in metrics.items())
     for metric in measured:
         check_call(metric, f"metric {metric.name!r}", int(takes_round(metric.load())), {}, METRIC_ARGUMENTS)
-    tasks = [
-        Task(p.source, _checked(p, names, model), model, teacher, seed, limit, measured, p.group, p.replicate)
-        for p, (names, model), teacher in product(places, taught, who)
-        for seed in p.seeds
-    ]
+    common = {"time_limit": limit, "metrics": measured}
+    tasks = [task for entry in entries for task in _tasks(entry, beside, folder, numbers, players, **common)]
     return list({(task.key, task.group, task.replicate): task for task in tasks}.values())
 
 
@@ -127,8 +116,10 @@ def _combinations(entry: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield dict(zip(entry, values, strict=True))
 
 
-def _places(entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequence[int]) -> Iterator[Place]:
-    """Each domain of an entry. A function, and a name with {seed}, is another domain for each seed."""
+def _tasks(
+    entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequence[int], players: Sequence[Pair], **common: Any
+) -> Iterator[Task]:
+    """The tasks in each domain of an entry. A function, and a name with {seed}, is another domain for each seed."""
     kinds = [kind for kind in ("file", "world", "domain") if kind in entry]
     if len(kinds) != 1:
         raise InvalidInput("each [[domain]] needs either file = ... or world = ..., and only one of them")
@@ -138,7 +129,7 @@ def _places(entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequenc
             written = str(given) if seed is None else str(given).replace("{seed}", str(seed))
             source: WorldName | DomainFile
             if kinds == ["world"]:
-                name, source, preferences = str(given), WorldName.parse(written), preference_names("L5")
+                name, source, known = str(given), WorldName.parse(written), tuple[str, ...]()
             else:
                 domain, weights = given(seed) if callable(given) else given, entry.get("weights")
                 # A function may return the true weights beside the domain.
@@ -146,10 +137,12 @@ def _places(entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequenc
                 path = beside / written if kinds == ["file"] else _saved(domain, folder)
                 usual = getattr(given, "__name__", Path(str(given)).stem if kinds == ["file"] else path.stem)
                 name = str(entry.get("name", usual))
-                source, preferences = _source(name, path, weights)
+                source, known = _source(name, path, weights)
             replicate = entry.get("replicate", str(source) if seed is None else seed)
             group, own_seeds = str(entry.get("group", name)), seeds if seed is None else [seed]
-            yield Place(source, preferences, group, replicate, own_seeds)
+            for ((names, model), teacher), own_seed in product(players, own_seeds):
+                preferences = _checked(source, known, names, model)
+                yield Task(source, preferences, model, teacher, own_seed, group=group, replicate=replicate, **common)
 
 
 def _saved(domain: Any, folder: Path) -> Path:
@@ -236,9 +229,8 @@ def _player(
     return name, entry, None if is_known else Given.of(name, entry.maker, version), read
 
 
-def _checked(place: Place, preferences: str, model: LearnerSetting) -> str:
-    """The preferences of a learner, checked against those that the domain has, as are the names of the allowances."""
-    known, source = place.preferences, place.source
+def _checked(source: WorldName | DomainFile, known: Sequence[str], preferences: str, model: LearnerSetting) -> str:
+    """The preferences of a learner, checked against those of its domain, as are the names of the allowances."""
     if isinstance(source, WorldName):
         preferences = "L5" if preferences == ALL else preferences
         known = preference_names(preferences if preferences in PREFERENCES else named_parts(preferences))
