@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tutelage.experiments import readings, settings
-from tutelage.experiments.readings import CHOICES, NEEDS, best, compare, survey, under
+from tutelage.experiments.readings import CHOICES, NEEDS, best, survey, under
 from tutelage.experiments.settings import SIZES, UNKNOWN_LEARNERS, Task
 from tutelage.experiments.store import Row
 from tutelage.experiments.tables import printed_unknown
@@ -111,7 +111,7 @@ def test_a_choice_changes_only_the_columns_that_depend_on_it(rows):
 
 
 def test_the_tables_say_what_each_choice_changes_and_name_every_number(rows):
-    choices, numbers, batches = compare(rows, 10)
+    _, (choices, numbers, batches) = readings.cells(rows, 10)
     assert "of 2100 compared" in choices.caption and "63 of 63 means agree" in choices.caption
     body = {(name, value): counts for name, value, *counts in choices.body}
     assert len(body) == sum(map(len, CHOICES.values()))
@@ -131,12 +131,12 @@ def test_a_number_that_agrees_with_another_value_only_is_named(rows):
         key = Task(world, "L2", settings.PUBLISHED[3], settings.AGNOSTIC).key
         other = Task(world, "L2", settings.PUBLISHED[1], settings.AGNOSTIC).key
         changed[other], changed[key] = replace(rows[key], key=other), replace(rows[other], key=key)
-    numbers = {row[0]: row for row in compare(changed, 10)[1].body}
+    numbers = {row[0]: row for row in readings.cells(changed, 10)[1][1].body}
     row = numbers["L2, 10x10, agnostic"]
     assert row[3] == "better" and row[6] == "learner of one lesson: footnote 1, 300 steps"
     assert row[5] == "1 of 5"
 
 
 def test_few_worlds_have_a_reading_and_missing_rows_have_none(rows):
-    assert len(list(readings.cells(rows, 3))) == 63
-    assert best(survey({}))[0] == {} and list(readings.cells({}, 10)) == [] and compare({}, 10) == []
+    assert len(readings.cells(rows, 3)[0]) == 63
+    assert best(survey({}))[0] == {} and readings.cells({}, 10) == ([], [])

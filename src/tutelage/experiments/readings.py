@@ -111,15 +111,6 @@ def under(found: Survey, reading: Reading) -> list[Cell]:
     return list(chain.from_iterable(parts)) if all(parts) else []
 
 
-def cells(rows: Rows, n_worlds: int) -> Iterator[Cell]:
-    """The tables inside Figures 3, 4 and 5: under the joint reading, and with the exact learner and our teachers."""
-    found = survey(rows, min(n_worlds, N_WORLDS))
-    for name, reading in {"joint reading": best(found)[0], "exact projection, our teachers": OURS}.items():
-        for cell in sorted(under(found, reading), key=lambda cell: cell.where["size"]):
-            where = {**cell.where, "reading": name}
-            yield replace(cell, where=where, printed=cell.printed if reading is not OURS else None)
-
-
 def best(found: Survey) -> tuple[Reading, int]:
     """The joint reading under which most means agree, then most spreads, and how many readings were compared."""
     scores = {place: _tally(cells)[:2] for place, cells in found.items()}
@@ -133,31 +124,37 @@ def best(found: Survey) -> tuple[Reading, int]:
     return dict(zip(CHOICES, most, strict=False)), len(compared)
 
 
-def compare(rows: Rows, n_worlds: int) -> list[Grid]:
-    """The joint reading with the most agreement: what it chooses, what each other value changes, every printed number.
+def cells(rows: Rows, n_worlds: int) -> tuple[list[Cell], list[Grid]]:
+    """The tables inside Figures 3, 4 and 5: under the joint reading, and with the exact learner and our teachers.
 
-    With twenty worlds and more, also the same reading on each further ten worlds.
+    Beside them the joint reading: what it chooses, what each other value changes, every printed number; and with twenty
+    worlds and more, the same reading on each further ten worlds.
     """
     found = survey(rows, min(n_worlds, N_WORLDS))
     reading, n_compared = best(found)
-    cells = under(found, reading)
-    if not cells:
-        return []
-    means, spreads, both = _tally(cells)
-    title = f"of {n_compared} compared: {means} of {len(cells)} means agree, {spreads} spreads, {both} both"
+    joint, ours = under(found, reading), [replace(cell, printed=None) for cell in under(found, OURS)]
+    if not joint:
+        return [], []
+    means, spreads, both = _tally(joint)
+    title = f"of {n_compared} compared: {means} of {len(joint)} means agree, {spreads} spreads, {both} both"
     title = f"Sec. 6.2: the joint reading with the most agreement, {title}"
     choices = ("choice", "value", "numbers", "means", "spreads", "both", "gained", "lost")
-    every = Grid(title, choices, tuple(_choices(found, reading)))
+    chosen = Grid(title, choices, tuple(_choices(found, reading)))
     columns = ("printed number", "paper", "ours", "mean", "spread", "readings that agree", "with one other choice")
     numbers = Grid("Sec. 6.2: every printed number", columns, tuple(_numbers(found, reading)))
     batches = []
     for size, batch in product(SIZES, range(n_worlds // N_WORLDS)):
-        cells = under(survey(rows, N_WORLDS, (size,), batch), reading)
+        same = under(survey(rows, N_WORLDS, (size,), batch), reading)
         worlds = worlds_in("reachable", size, N_WORLDS * (batch + 1))[N_WORLDS * batch :]
-        if cells:
-            batches.append((f"{size}x{size}", f"{worlds[0].seed} to {worlds[-1].seed}", *map(str, _tally(cells))))
+        if same:
+            batches.append((f"{size}x{size}", f"{worlds[0].seed} to {worlds[-1].seed}", *map(str, _tally(same))))
     sizes = ("size", "worlds", "means", "spreads", "both")
-    return [every, numbers, Grid("Sec. 6.2: the same reading on other worlds", sizes, tuple(batches))]
+    every = [
+        replace(cell, where={**cell.where, "reading": name})
+        for name, several in {"joint reading": joint, "exact projection, our teachers": ours}.items()
+        for cell in sorted(several, key=lambda cell: cell.where["size"])
+    ]
+    return every, [chosen, numbers, Grid("Sec. 6.2: the same reading on other worlds", sizes, tuple(batches))]
 
 
 def _tally(cells: Sequence[Cell]) -> tuple[int, int, int]:

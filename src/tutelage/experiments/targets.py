@@ -35,16 +35,15 @@ SHOWN = WorldName("published", 0, settings.SIZES[0])
 class Target:
     """A table or a figure.
 
-    tasks: those that it needs, for a number of worlds. cells: the cells of a table, from the rows of those tasks.
-    draw: its figure, from the same rows. slow: tasks that are computed on request and add readings. compare: further
-    tables, of how the rows compare with the print as a whole.
+    tasks: those that it needs, for a number of worlds. cells: the cells of a table, from the rows of those tasks, and
+    further tables, of how they compare with the print as a whole. draw: its figure, from the same rows. slow: tasks
+    that are computed on request and add readings.
     """
 
     title: str
     tasks: Callable[[int], Iterable[Task]] = lambda _: ()
     slow: Callable[[int], Iterable[Task]] = lambda _: ()
-    cells: Callable[[Rows, int], Iterable[Cell]] | None = None
-    compare: Callable[[Rows, int], list[Grid]] | None = None
+    cells: Callable[[Rows, int], tuple[list[Cell], list[Grid]]] | None = None
     draw: Callable[[Rows, int], Figure] | None = None
 
 
@@ -52,7 +51,7 @@ def table_target(title: str, cells: Callable[[int], Iterator[Cell]]) -> Target:
     return Target(
         title,
         lambda n_worlds: chain.from_iterable(cell.tasks for cell in cells(n_worlds)),
-        cells=lambda rows, n_worlds: [cell.computed(rows) for cell in cells(n_worlds)],
+        cells=lambda rows, n_worlds: ([cell.computed(rows) for cell in cells(n_worlds)], []),
     )
 
 
@@ -127,7 +126,6 @@ TARGETS: Mapping[str, Target] = {
         settings.unknown,
         settings.unknown_slow,
         cells=readings.cells,
-        compare=readings.compare,
     ),
     "figure1": Target(
         "Why teaching must know the learner", draw=lambda *_: figures.figure1(figures.WORLD, figures.illustrated())
@@ -168,10 +166,10 @@ def produce(
     for name, target in ((name, TARGETS[name]) for name in names):
         parts.append(f"<h2>{name}: {html.escape(target.title)}</h2>")
         if target.cells is not None:
-            cells = list(target.cells(rows, n_worlds))
+            cells, compared = target.cells(rows, n_worlds)
             data = [cell.as_data() for cell in cells]
             # How the table compares with the print as a whole comes first, where the paper leaves things open.
-            own = (target.compare(rows, n_worlds) if target.compare else []) + tables.overview(cells)
+            own = compared + tables.overview(cells)
             texts[f"{name}.json"] = json.dumps({"table": name, "origin": origin, "cells": data}, indent=1) + "\n"
             texts[f"{name}.md"] = "\n".join([LEGEND, "", *(grid.markdown() for grid in own)])
             parts += [f"<h3>{html.escape(g.caption)}</h3>{table(g.header, g.body, len(g.body))}" for g in own]
