@@ -23,17 +23,13 @@ VERBATIM: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
 class _Output(Console):
     """Standard output. rich itself ends the program with code 1 and no message when the reader has gone."""
 
-    def on_broken_pipe(self) -> None:
-        _end_of_output()
-
-
-def _end_of_output() -> NoReturn:
-    """End the program, because standard output was closed by its reader, such as `head`."""
-    # Python would write the rest at exit, and fail again.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    complain("the output was closed before all of it was written")
-    # As of a program that the signal SIGPIPE ends.
-    sys.exit(141)
+    def on_broken_pipe(self) -> NoReturn:
+        """End the program, because standard output was closed by its reader, such as `head`."""
+        # Python would write the rest at exit, and fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        complain("the output was closed before all of it was written")
+        # As of a program that the signal SIGPIPE ends.
+        sys.exit(141)
 
 
 def show(data: Mapping[str, Any], parts: Iterable[Any], files: Iterable[Path] = (), *, as_json: bool) -> None:
@@ -41,16 +37,11 @@ def show(data: Mapping[str, Any], parts: Iterable[Any], files: Iterable[Path] = 
 
     parts: texts, or the title, header, body and perhaps the caption of a table.
     """
-    if not as_json:
-        for part in (*parts, *(f"Written: {path}" for path in files)):
-            say(part if isinstance(part, str) else table(*part))
+    if as_json:
+        say(json.dumps({"files": [*map(str, files)], **_plain(data)}, allow_nan=False, default=str))
         return
-    try:
-        json.dump({"files": [*map(str, files)], **_plain(data)}, sys.stdout, allow_nan=False, default=str)
-        sys.stdout.write("\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _end_of_output()
+    for part in (*parts, *(f"Written: {path}" for path in files)):
+        say(part if isinstance(part, str) else table(*part))
 
 
 def _plain(value: Any) -> Any:
