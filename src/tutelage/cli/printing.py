@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 # Texts are printed as they are: rich would read [bold] and :b: in a name as markup and as a picture.
@@ -23,17 +23,13 @@ VERBATIM: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
 class _Output(Console):
     """Standard output. rich itself ends the program with code 1 and no message when the reader has gone."""
 
-    def on_broken_pipe(self) -> None:
-        _end_of_output()
-
-
-def _end_of_output() -> NoReturn:
-    """End the program, because standard output was closed by its reader, such as `head`."""
-    # Python would write the rest at exit, and fail again.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    complain("the output was closed before all of it was written")
-    # As of a program that the signal SIGPIPE ends.
-    sys.exit(141)
+    def on_broken_pipe(self) -> NoReturn:
+        """End the program, because standard output was closed by its reader, such as `head`."""
+        # Python would write the rest at exit, and fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        complain("the output was closed before all of it was written")
+        # As of a program that the signal SIGPIPE ends.
+        sys.exit(141)
 
 
 def show(data: Mapping[str, Any], parts: Iterable[Any], files: Iterable[Path] = (), *, as_json: bool) -> None:
@@ -41,16 +37,11 @@ def show(data: Mapping[str, Any], parts: Iterable[Any], files: Iterable[Path] = 
 
     parts: texts, or the title, header, body and perhaps the caption of a table.
     """
-    if not as_json:
-        for part in (*parts, *(f"Written: {path}" for path in files)):
-            say(part if isinstance(part, str) else table(*part))
+    if as_json:
+        say(json.dumps({"files": [*map(str, files)], **_plain(data)}, allow_nan=False, default=str))
         return
-    try:
-        json.dump({"files": [*map(str, files)], **_plain(data)}, sys.stdout, allow_nan=False, default=str)
-        sys.stdout.write("\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _end_of_output()
+    for part in (*parts, *(f"Written: {path}" for path in files)):
+        say(part if isinstance(part, str) else table(*part))
 
 
 def _plain(value: Any) -> Any:
@@ -64,9 +55,8 @@ def _plain(value: Any) -> Any:
 
 def table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "") -> Table:
     """A table whose first column names its rows."""
-    made = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
-    for column, heading in enumerate(header):
-        made.add_column(heading, justify="left" if column == 0 else "right")
+    columns = [Column(heading, justify="right" if number else "left") for number, heading in enumerate(header)]
+    made = Table(*columns, title=title, caption=caption or None, title_justify="left", caption_justify="left")
     for row in body:
         made.add_row(*row)
     return made

@@ -195,12 +195,10 @@ def by_name(names: Sequence[str], values: Any) -> dict[str, float] | None:
     return None if values is None else dict(zip(names, values.tolist(), strict=True))
 
 
-def shown(about: Subject, learner: "tl.Learner", transcript: "tl.Transcript | None", n: int) -> "tl.Shown | None":
-    """At most n demonstrations of the last lesson, if there is one to show."""
-    if transcript is None or not n:
-        return None
-    weights = transcript.true_weights
-    return transcript.final.lesson.show(n, domain=about.known, true_weights=weights, learner=learner)
+def shown(about: Subject, learner: "tl.Learner", transcript: "tl.Transcript", n: int) -> "tl.Shown | None":
+    """At most n demonstrations of the last lesson; None for no demonstration."""
+    told: dict[str, Any] = {"domain": about.known, "true_weights": transcript.true_weights, "learner": learner}
+    return transcript.final.lesson.show(n, **told) if n else None
 
 
 def write_shown(shown: "tl.Shown", path: Path) -> list[Path]:

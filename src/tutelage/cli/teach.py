@@ -211,11 +211,12 @@ def learn(
     shares = np.bincount(starts, minlength=len(initial)) / log.n if (initial[starts] == 0).any() else None
     with progress("learning", None):
         response = player.respond(tl.Lesson.from_demonstrations(about.known, log, start=shares))
-    transcript = taught(about.teacher(teacher, player, {}), player) if then_teach else None
-    data = _learned_data(about, log, response, transcript)
+    data, shown = _learned_data(about, log, response), None
     lines = _learned(about, data["recorded"], allowed, response)
-    shown = subject.shown(about, player, transcript, show_most or bool(instead))
-    if transcript is not None:
+    if then_teach:
+        transcript = taught(about.teacher(teacher, player, {}), player)
+        last, shown = transcript.final, subject.shown(about, player, transcript, show_most or bool(instead))
+        data["instead"] = {"reward": last.response_reward, "bound": last.bound, "ended": transcript.ended}
         lines += ["", "What to show instead:", str(transcript), transcript.explain()]
     if shown is not None:
         lines, data = [*lines, shown.text(full=full)], data | shown.as_data()
@@ -242,15 +243,13 @@ def _learned(about: subject.Subject, recorded: Any, allowed: Any, response: "tl.
     return lines
 
 
-def _learned_data(
-    about: subject.Subject, log: "tl.Demonstrations", response: "tl.Response", instead: "tl.Transcript | None"
-) -> dict[str, Any]:
-    """What was recorded, what the learner does, and what it does with the lesson instead, as data."""
+def _learned_data(about: subject.Subject, log: "tl.Demonstrations", response: "tl.Response") -> dict[str, Any]:
+    """What was recorded, and what the learner does, as data."""
     from tutelage.data.describing import recorded_features
 
     domain, lesson, weights = about.known, response.lesson, about.true_weights
     rewards = zip(lesson.expectation, lesson.uncertainty, response.compared, strict=True)
-    data = {
+    return {
         "demonstrations": log.n,
         "visits": len(log.states),
         "features": {
@@ -262,10 +261,6 @@ def _learned_data(
         "learned_weights": subject.by_name(domain.names, response.feature_weights),
         "reward": None if weights is None else float(weights @ response.expectation.reward),
     }
-    if instead is not None:
-        last = instead.final
-        data["instead"] = {"reward": last.response_reward, "bound": last.bound, "ended": instead.ended}
-    return data
 
 
 def infer(
