@@ -230,24 +230,19 @@ def _offered(mdp: MDP, units: Indices, states: Indices, rests: Indices) -> tuple
 
 def _kept(mdp: MDP, is_end: Flags, pairs: _Pairs) -> _Pairs:
     """The pairs from which the limits do not cut off the ends, and the choices that lead only to such pairs."""
-    could_arrive = _arriving(mdp.state_of_choice, mdp.transition, is_end)[pairs.states]
-    is_kept = np.ones(len(pairs.choice), dtype=np.bool_)
+    could_arrive = _arriving(mdp.state_of_choice, mdp.transition, is_end)
     while True:
-        moves, owner = pairs.moves[is_kept], pairs.owner[is_kept]
-        is_bad = np.bincount(owner, minlength=len(pairs.states)) == 0
-        is_bad |= could_arrive & ~_arriving(owner, moves, is_end[pairs.states])
-        is_lost = is_kept & (pairs.moves @ is_bad > 0)
-        if not is_lost.any():
-            break
-        is_kept &= ~is_lost
-    if (pairs.initial[is_bad] > 0).any():
-        told = "each of the limits can be kept, but after every first choice one may cut off the way to a goal"
-        raise InvalidInput(f"{told}; allow more, or give a finer resolution")
-    is_kept &= ~is_bad[pairs.owner]
-    number = np.cumsum(~is_bad) - 1
-    moves, owner = pairs.moves[is_kept][:, ~is_bad], number[pairs.owner[is_kept]]
-    states, rests, initial = (part[~is_bad] for part in (pairs.states, pairs.rests, pairs.initial))
-    return _Pairs(states, rests, owner, pairs.choice[is_kept], moves, initial)
+        is_good = np.bincount(pairs.owner, minlength=len(pairs.states)) > 0
+        is_good &= ~could_arrive[pairs.states] | _arriving(pairs.owner, pairs.moves, is_end[pairs.states])
+        if is_good.all():
+            return pairs
+        if (pairs.initial[~is_good] > 0).any():
+            told = "each of the limits can be kept, but after every first choice one may cut off the way to a goal"
+            raise InvalidInput(f"{told}; allow more, or give a finer resolution")
+        is_kept = is_good[pairs.owner] & (pairs.moves @ ~is_good == 0)
+        owner = (np.cumsum(is_good) - 1)[pairs.owner[is_kept]]
+        choice, moves = pairs.choice[is_kept], pairs.moves[is_kept][:, is_good]
+        pairs = _Pairs(pairs.states[is_good], pairs.rests[is_good], owner, choice, moves, pairs.initial[is_good])
 
 
 def _arriving(owner: Indices, moves: SparseRows, is_end: Flags) -> Flags:
