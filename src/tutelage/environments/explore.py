@@ -244,11 +244,8 @@ class _Copies:
         if _random_state(after) != drawn:
             told = f"{type(before).__name__} draws random numbers in a step ({_place(self.key_of(before), action)})"
             raise InvalidModel(f"{told}, so copies do not show its probabilities; give them to tutelage.explore")
-        outcome = {kind: measure(before, number, after) for kind, measure in self.measures.items()}
-        outcome["next"] = LAST_STATE if is_end else self.key_of(after)
-        if "reward" not in outcome:
-            outcome["reward"] = float(reward)
-        return outcome, after
+        outcome = {"next": LAST_STATE if is_end else self.key_of(after), "reward": reward}
+        return outcome | {kind: measure(before, number, after) for kind, measure in self.measures.items()}, after
 
     def check(self, origin: Any, n_walks: int = 20, n_steps: int = 50) -> None:
         """Refuse a key that two states with different behaviour share, as far as random walks show it."""
