@@ -27,8 +27,6 @@ class DomainEnv(gymnasium.Env[Any, Any]):
     of the state, if the domain has names; after a step, `info["discount"]` is the discount of its choice.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own name and form)
-
     def __init__(self, domain: Domain, weights: ArrayLike | None = None, render_mode: str | None = None) -> None:
         mdp = domain.mdp
         self.domain, self.render_mode = domain, render_mode
