@@ -268,14 +268,12 @@ class _Streets(NamedTuple):
         n_parallel, n_alike = Counter(ends), Counter(texts)
         names: list[Hashable] = []
         for edge, way, end, text in zip(begins, self.ways, ends, texts, strict=True):
-            via = edge.key if len(way) == 1 else (edge.next_node, edge.key) if edge.key else edge.next_node
-            plain = end[1] if n_parallel[end] == 1 else (end[1], via)
-            if edge.attributes is None:
-                names.append("stay")
-            elif text[1]:
-                names.append(text[1] if n_alike[text] == 1 else f"{text[1]} to {plain}")
-            else:
-                names.append(plain)
+            plain = "stay" if edge.attributes is None else end[1]
+            if n_parallel[end] > 1:
+                via = edge.key if len(way) == 1 else (edge.next_node, edge.key) if edge.key else edge.next_node
+                plain = (end[1], via)
+            named = text[1] if n_alike[text] == 1 else f"{text[1]} to {plain}"
+            names.append(named if text[1] else plain)
         return names
 
 
