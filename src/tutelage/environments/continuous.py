@@ -44,15 +44,15 @@ _Given = Mapping[str, tuple[Callable[..., Any], Sequence[str]]]
 class World:
     """What is known of a continuous world; `discretise` says what each part is.
 
-    axes: the coordinates of the grid, one vector for each dimension. actions: values by name. noise: pairs of a value
-    and its probability; one pair with the value None where there is no noise.
+    axes: the coordinates of the grid, one vector for each dimension. actions: values by name. noise: pairs of what
+    `step` takes after the action, one value or nothing, and its probability.
     """
 
     step: Callable[..., Any]
     reward: Callable[..., Any]
     axes: tuple[Vector, ...]
     actions: Mapping[Hashable, Any]
-    noise: tuple[tuple[Any, float], ...]
+    noise: tuple[tuple[tuple[Any, ...], float], ...]
     end_of: Callable[[Vector], Any]
 
     @property
@@ -77,8 +77,7 @@ class World:
     def after(self, x: Vector, action: Hashable) -> list[Vector]:
         """The next state for each value of the noise."""
         value, states = self.actions[action], []
-        for noise, _ in self.noise:
-            drawn = () if noise is None else (noise,)
+        for drawn, _ in self.noise:
             states.append(np.asarray(self.step(x.copy(), value, *drawn), dtype=np.float64))
             if states[-1].shape != x.shape or not np.isfinite(states[-1]).all():
                 needed = f"it must give {len(x)} finite numbers"
@@ -185,7 +184,7 @@ def discretise(
     counts = [whole_number(size, "the shape", least=2) for size in sizes]
     axes = tuple(np.linspace(first, last, n) for first, last, n in zip(*corners, counts, strict=True))
     table = dict(actions) if isinstance(actions, Mapping) else {action: action for action in actions}
-    pairs = ((None, 1.0),) if noise is None else tuple(noise.items())
+    pairs = (((), 1.0),) if noise is None else tuple(((value,), share) for value, share in noise.items())
     world = World(step, reward, axes, table, pairs, ends or (lambda x: False))
     features = {"reward": (reward, reward_names)}
     if preference is not None:
