@@ -7,6 +7,7 @@ nodes. This module uses the methods of the graph only and does not import networ
 import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate, chain
 from numbers import Real
 from typing import Any, NamedTuple, Required, TypedDict, Unpack, overload
@@ -301,9 +302,7 @@ def _coordinates(nodes: Mapping[Hashable, Mapping[str, Any]], states: Sequence[H
     positions = np.full((len(states), 2), np.nan)
     for row, node in enumerate(states):
         given = nodes[node].get("pos", (nodes[node].get("x"), nodes[node].get("y")))
-        try:
+        with suppress(TypeError, ValueError):
             positions[row] = [float(part) for part in given]
-        except (TypeError, ValueError):
-            continue
     positions[~np.isfinite(positions).all(axis=1)] = np.nan
     return None if np.isnan(positions).all() else positions
