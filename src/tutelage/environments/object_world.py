@@ -133,8 +133,7 @@ class ObjectWorld(Readable):
         cells = np.array(checked, dtype=np.int64)
         if not len(cells) or cells[0] != self.start:
             raise InvalidModel(f"a path must begin in the start, cell {self.start}; put this cell first")
-        rows, columns = np.divmod(cells, self.size)
-        is_far, told = np.abs(np.diff(rows)) + np.abs(np.diff(columns)) > 1, "add the cells between"
+        is_far, told = np.abs(np.diff(np.divmod(cells, self.size))).sum(axis=0) > 1, "add the cells between"
         refuse(is_far, lambda t: f"no single move leads from cell {cells[t]} to cell {cells[t + 1]}; {told}")
         held = [cell for kind in self.objects.values() for cell in kind]
         later = self.discount * (1 - self.end_probability * np.isin(cells, held))
