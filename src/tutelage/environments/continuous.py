@@ -53,7 +53,7 @@ class World:
     axes: tuple[Vector, ...]
     actions: Mapping[Hashable, Any]
     noise: tuple[tuple[tuple[Any, ...], float], ...]
-    end_of: Callable[[Vector], Any]
+    ends: Callable[[Vector], Any]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -63,6 +63,11 @@ class World:
     def box(self) -> Matrix:
         """(2, d), the lowest and the highest coordinates."""
         return np.array([[axis[0], axis[-1]] for axis in self.axes]).T
+
+    def end_of(self, x: Vector) -> str:
+        """The name of the end that a true state is, empty for none."""
+        told = self.ends(x)
+        return told if isinstance(told, str) else LAST_STATE if told else ""
 
     def weights(self, x: Matrix) -> SparseRows:
         """(n, points), the weights of the corners of the cell of each true state; one outside the box is moved in."""
@@ -199,10 +204,11 @@ def _model(
     n_moves = len(points) * len(world.actions) * len(world.noise) * 2 ** len(world.axes)
     if n_moves > MOST_MOVES:
         raise InvalidModel(f"a grid of {len(points)} points has {n_moves} transitions; give a coarser shape")
-    found: dict[str, int] = {}
-    of_point = _ends(world, points, found)
-    moves, values = _walked(world, points, of_point, [function for function, _ in features.values()])
-    of_move = _ends(world, moves, found)
+    at_points = [world.end_of(x) for x in points]
+    moves, values = _walked(world, points, at_points, [function for function, _ in features.values()])
+    at_moves = [world.end_of(x) for x in moves]
+    found = {end: number for number, end in enumerate(dict.fromkeys(filter(None, at_points + at_moves)))}
+    of_point, of_move = (np.array([found.get(end, -1) for end in ends]) for ends in (at_points, at_moves))
     for name in goals or ():
         if name not in found:
             raise InvalidInput(f"no state ends in the goal {name!r}; the ends are {', '.join(found) or 'none'}")
@@ -227,23 +233,15 @@ def _model(
     return Discretised(mdp, positions=places, world=world, **parts)
 
 
-def _ends(world: World, states: Sequence[Vector] | Matrix, found: dict[str, int]) -> Indices:
-    """The number of the end that each state is, or -1; new ends are added to those found."""
-    told = [world.end_of(x) for x in states]
-    names = [end if isinstance(end, str) else LAST_STATE for end in told]
-    numbers = [found.setdefault(name, len(found)) if end else -1 for end, name in zip(told, names, strict=True)]
-    return np.array(numbers)
-
-
 def _walked(
-    world: World, points: Matrix, of_point: Indices, functions: Sequence[Callable[..., Any]]
+    world: World, points: Matrix, ends: Sequence[str], functions: Sequence[Callable[..., Any]]
 ) -> tuple[Matrix, list[list[Any]]]:
     """(n A W, d), the true next states, W of the noise; and of each function a value for each of them."""
     moves, features = list[Vector](), [list[Any]() for _ in functions]
-    for row, point in enumerate(points):
+    for row, (point, end) in enumerate(zip(points, ends, strict=True)):
         for action in world.actions:
             # What follows an end does not matter, and a step function may refuse it.
-            after = [point] * len(world.noise) if of_point[row] >= 0 else world.after(point, action)
+            after = [point] * len(world.noise) if end else world.after(point, action)
             moves += after
             for function, values in zip(functions, features, strict=True):
                 values += world.features(function, point, action, after)
