@@ -193,22 +193,21 @@ def _explored(mdp: MDP, budgets: list[_Budget], max_states: int) -> _Pairs:
     number: NDArray[np.int32] = np.full(math.prod(shape), -1, dtype=np.int32)
     starts = np.flatnonzero(mdp.initial)
     keys = np.ravel_multi_index((starts, *caps[starts].T), shape)
-    n_pairs, layers, parts = 0, [], []
+    n_pairs, layers = 0, []
     while len(new := np.unique(keys[number[keys] < 0])):
         number[new] = np.arange(n_pairs, n_pairs + len(new))
         states, *left = np.unravel_index(new, shape)
-        layers.append((states, np.array(left).T))
-        owner, choice, entry, after = _offered(mdp, units, *layers[-1])
+        rests = np.array(left).T
+        owner, choice, entry, after = _offered(mdp, units, states, rests)
         reached = mdp.transition.indices[entry]
         keys = np.ravel_multi_index((reached, *np.minimum(after, caps[reached]).T), shape)
-        parts.append((owner + n_pairs, choice, entry, keys))
+        layers.append((states, rests, owner + n_pairs, choice, entry, keys))
         n_pairs += len(new)
         report("states with budgets", n_pairs)
         if n_pairs > max_states:
             told = f"there are more than {max_states} states with their rests of the budgets"
             raise InvalidInput(f"{told}; raise max_states, or give a coarser resolution")
-    states, rests = (np.concatenate(part) for part in zip(*layers, strict=True))
-    owner, choice, entry, key = (np.concatenate(part) for part in zip(*parts, strict=True))
+    states, rests, owner, choice, entry, key = (np.concatenate(part) for part in zip(*layers, strict=True))
     ends = np.concatenate([[0], np.cumsum(np.diff(mdp.transition.indptr)[choice])])
     moves = sparse.csr_array((entry + 1, number[key], ends), shape=(len(choice), n_pairs))
     initial = np.zeros(n_pairs)
