@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import EPSILON, Flags, Indices, SparseRows, Vector
+from tutelage.arrays import EPSILON, Flags, Indices, SparseRows, Vector, refuse
 from tutelage.chains.expectations import reachable
 from tutelage.data.describing import least_totals
 from tutelage.environments.graph import finite_number
@@ -125,9 +125,8 @@ def _cost(domain: Domain, name: str) -> Vector:
     choice = choice_of_entry(domain.mdp.transition)
     column = per_choice(domain.mdp, np.ascontiguousarray(features[:, names.index(name)]))
     cost: Vector = arrivals[name].data if name in arrivals else column[choice]
-    if cost.min() < 0:
-        place = domain.mdp.names.describe_choice(int(choice[cost.argmin()]))
-        raise InvalidInput(f"{place}: {name!r} is {cost.min():.4g}; a budget needs a feature that is never negative")
+    place, needed = domain.mdp.names.describe_choice, "a budget needs a feature that is never negative"
+    refuse(cost < 0, lambda i: f"{place(int(choice[i]))}: {name!r} is {cost[i]:.4g}; {needed}")
     return cost
 
 
@@ -137,10 +136,8 @@ def _ends(mdp: MDP, costs: list[Vector]) -> Flags:
     if not len(mdp.goals):
         owner = mdp.state_of_choice[choice_of_entry(mdp.transition)]
         return np.asarray(is_absorbing & (np.bincount(owner, np.sum(costs, axis=0)) == 0))
-    wrong = mdp.goals[~is_absorbing[mdp.goals]]
-    if len(wrong):
-        place = mdp.names.describe_state(int(wrong[0]))
-        raise InvalidInput(f"{place} is a goal, but choices lead on; a budget needs goals that end a journey")
+    place, needed = mdp.names.describe_state, "a budget needs goals that end a journey"
+    refuse(~is_absorbing[mdp.goals], lambda i: f"{place(int(mdp.goals[i]))} is a goal, but choices lead on; {needed}")
     return np.isin(np.arange(mdp.n_states), mdp.goals)
 
 
