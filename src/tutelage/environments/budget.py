@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import EPSILON, Flags, Indices, SparseRows, Vector
+from tutelage.arrays import EPSILON, Flags, Indices, SparseRows, Vector, refuse
 from tutelage.chains.expectations import reachable
 from tutelage.data.describing import least_totals
 from tutelage.environments.graph import finite_number
@@ -125,9 +125,8 @@ def _cost(domain: Domain, name: str) -> Vector:
     choice = choice_of_entry(domain.mdp.transition)
     column = per_choice(domain.mdp, np.ascontiguousarray(features[:, names.index(name)]))
     cost: Vector = arrivals[name].data if name in arrivals else column[choice]
-    if cost.min() < 0:
-        place = domain.mdp.names.describe_choice(int(choice[cost.argmin()]))
-        raise InvalidInput(f"{place}: {name!r} is {cost.min():.4g}; a budget needs a feature that is never negative")
+    place, needed = domain.mdp.names.describe_choice, "a budget needs a feature that is never negative"
+    refuse(cost < 0, lambda i: f"{place(int(choice[i]))}: {name!r} is {cost[i]:.4g}; {needed}")
     return cost
 
 
@@ -137,10 +136,8 @@ def _ends(mdp: MDP, costs: list[Vector]) -> Flags:
     if not len(mdp.goals):
         owner = mdp.state_of_choice[choice_of_entry(mdp.transition)]
         return np.asarray(is_absorbing & (np.bincount(owner, np.sum(costs, axis=0)) == 0))
-    wrong = mdp.goals[~is_absorbing[mdp.goals]]
-    if len(wrong):
-        place = mdp.names.describe_state(int(wrong[0]))
-        raise InvalidInput(f"{place} is a goal, but choices lead on; a budget needs goals that end a journey")
+    place, needed = mdp.names.describe_state, "a budget needs goals that end a journey"
+    refuse(~is_absorbing[mdp.goals], lambda i: f"{place(int(mdp.goals[i]))} is a goal, but choices lead on; {needed}")
     return np.isin(np.arange(mdp.n_states), mdp.goals)
 
 
@@ -193,22 +190,21 @@ def _explored(mdp: MDP, budgets: list[_Budget], max_states: int) -> _Pairs:
     number: NDArray[np.int32] = np.full(math.prod(shape), -1, dtype=np.int32)
     starts = np.flatnonzero(mdp.initial)
     keys = np.ravel_multi_index((starts, *caps[starts].T), shape)
-    n_pairs, layers, parts = 0, [], []
+    n_pairs, layers = 0, []
     while len(new := np.unique(keys[number[keys] < 0])):
         number[new] = np.arange(n_pairs, n_pairs + len(new))
         states, *left = np.unravel_index(new, shape)
-        layers.append((states, np.array(left).T))
-        owner, choice, entry, after = _offered(mdp, units, *layers[-1])
+        rests = np.array(left).T
+        owner, choice, entry, after = _offered(mdp, units, states, rests)
         reached = mdp.transition.indices[entry]
         keys = np.ravel_multi_index((reached, *np.minimum(after, caps[reached]).T), shape)
-        parts.append((owner + n_pairs, choice, entry, keys))
+        layers.append((states, rests, owner + n_pairs, choice, entry, keys))
         n_pairs += len(new)
         report("states with budgets", n_pairs)
         if n_pairs > max_states:
             told = f"there are more than {max_states} states with their rests of the budgets"
             raise InvalidInput(f"{told}; raise max_states, or give a coarser resolution")
-    states, rests = (np.concatenate(part) for part in zip(*layers, strict=True))
-    owner, choice, entry, key = (np.concatenate(part) for part in zip(*parts, strict=True))
+    states, rests, owner, choice, entry, key = (np.concatenate(part) for part in zip(*layers, strict=True))
     ends = np.concatenate([[0], np.cumsum(np.diff(mdp.transition.indptr)[choice])])
     moves = sparse.csr_array((entry + 1, number[key], ends), shape=(len(choice), n_pairs))
     initial = np.zeros(n_pairs)
@@ -230,24 +226,19 @@ def _offered(mdp: MDP, units: Indices, states: Indices, rests: Indices) -> tuple
 
 def _kept(mdp: MDP, is_end: Flags, pairs: _Pairs) -> _Pairs:
     """The pairs from which the limits do not cut off the ends, and the choices that lead only to such pairs."""
-    could_arrive = _arriving(mdp.state_of_choice, mdp.transition, is_end)[pairs.states]
-    is_kept = np.ones(len(pairs.choice), dtype=np.bool_)
+    could_arrive = _arriving(mdp.state_of_choice, mdp.transition, is_end)
     while True:
-        moves, owner = pairs.moves[is_kept], pairs.owner[is_kept]
-        is_bad = np.bincount(owner, minlength=len(pairs.states)) == 0
-        is_bad |= could_arrive & ~_arriving(owner, moves, is_end[pairs.states])
-        is_lost = is_kept & (pairs.moves @ is_bad > 0)
-        if not is_lost.any():
-            break
-        is_kept &= ~is_lost
-    if (pairs.initial[is_bad] > 0).any():
-        told = "each of the limits can be kept, but after every first choice one may cut off the way to a goal"
-        raise InvalidInput(f"{told}; allow more, or give a finer resolution")
-    is_kept &= ~is_bad[pairs.owner]
-    number = np.cumsum(~is_bad) - 1
-    moves, owner = pairs.moves[is_kept][:, ~is_bad], number[pairs.owner[is_kept]]
-    states, rests, initial = (part[~is_bad] for part in (pairs.states, pairs.rests, pairs.initial))
-    return _Pairs(states, rests, owner, pairs.choice[is_kept], moves, initial)
+        is_good = np.bincount(pairs.owner, minlength=len(pairs.states)) > 0
+        is_good &= ~could_arrive[pairs.states] | _arriving(pairs.owner, pairs.moves, is_end[pairs.states])
+        if is_good.all():
+            return pairs
+        if (pairs.initial[~is_good] > 0).any():
+            told = "each of the limits can be kept, but after every first choice one may cut off the way to a goal"
+            raise InvalidInput(f"{told}; allow more, or give a finer resolution")
+        is_kept = is_good[pairs.owner] & (pairs.moves @ ~is_good == 0)
+        owner = (np.cumsum(is_good) - 1)[pairs.owner[is_kept]]
+        choice, moves = pairs.choice[is_kept], pairs.moves[is_kept][:, is_good]
+        pairs = _Pairs(pairs.states[is_good], pairs.rests[is_good], owner, choice, moves, pairs.initial[is_good])
 
 
 def _arriving(owner: Indices, moves: SparseRows, is_end: Flags) -> Flags:

@@ -44,16 +44,16 @@ _Given = Mapping[str, tuple[Callable[..., Any], Sequence[str]]]
 class World:
     """What is known of a continuous world; `discretise` says what each part is.
 
-    axes: the coordinates of the grid, one vector for each dimension. actions: values by name. noise: pairs of a value
-    and its probability; one pair with the value None where there is no noise.
+    axes: the coordinates of the grid, one vector for each dimension. actions: values by name. noise: pairs of what
+    `step` takes after the action, one value or nothing, and its probability.
     """
 
     step: Callable[..., Any]
     reward: Callable[..., Any]
     axes: tuple[Vector, ...]
     actions: Mapping[Hashable, Any]
-    noise: tuple[tuple[Any, float], ...]
-    end_of: Callable[[Vector], Any]
+    noise: tuple[tuple[tuple[Any, ...], float], ...]
+    ends: Callable[[Vector], Any]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -63,6 +63,11 @@ class World:
     def box(self) -> Matrix:
         """(2, d), the lowest and the highest coordinates."""
         return np.array([[axis[0], axis[-1]] for axis in self.axes]).T
+
+    def end_of(self, x: Vector) -> str:
+        """The name of the end that a true state is, empty for none."""
+        told = self.ends(x)
+        return told if isinstance(told, str) else LAST_STATE if told else ""
 
     def weights(self, x: Matrix) -> SparseRows:
         """(n, points), the weights of the corners of the cell of each true state; one outside the box is moved in."""
@@ -77,8 +82,7 @@ class World:
     def after(self, x: Vector, action: Hashable) -> list[Vector]:
         """The next state for each value of the noise."""
         value, states = self.actions[action], []
-        for noise, _ in self.noise:
-            drawn = () if noise is None else (noise,)
+        for drawn, _ in self.noise:
             states.append(np.asarray(self.step(x.copy(), value, *drawn), dtype=np.float64))
             if states[-1].shape != x.shape or not np.isfinite(states[-1]).all():
                 needed = f"it must give {len(x)} finite numbers"
@@ -185,7 +189,7 @@ def discretise(
     counts = [whole_number(size, "the shape", least=2) for size in sizes]
     axes = tuple(np.linspace(first, last, n) for first, last, n in zip(*corners, counts, strict=True))
     table = dict(actions) if isinstance(actions, Mapping) else {action: action for action in actions}
-    pairs = ((None, 1.0),) if noise is None else tuple(noise.items())
+    pairs = (((), 1.0),) if noise is None else tuple(((value,), share) for value, share in noise.items())
     world = World(step, reward, axes, table, pairs, ends or (lambda x: False))
     features = {"reward": (reward, reward_names)}
     if preference is not None:
@@ -200,10 +204,11 @@ def _model(
     n_moves = len(points) * len(world.actions) * len(world.noise) * 2 ** len(world.axes)
     if n_moves > MOST_MOVES:
         raise InvalidModel(f"a grid of {len(points)} points has {n_moves} transitions; give a coarser shape")
-    found: dict[str, int] = {}
-    of_point = _ends(world, points, found)
-    moves, values = _walked(world, points, of_point, [function for function, _ in features.values()])
-    of_move = _ends(world, moves, found)
+    at_points = [world.end_of(x) for x in points]
+    moves, values = _walked(world, points, at_points, [function for function, _ in features.values()])
+    at_moves = [world.end_of(x) for x in moves]
+    found = {end: number for number, end in enumerate(dict.fromkeys(filter(None, at_points + at_moves)))}
+    of_point, of_move = (np.array([found.get(end, -1) for end in ends]) for ends in (at_points, at_moves))
     for name in goals or ():
         if name not in found:
             raise InvalidInput(f"no state ends in the goal {name!r}; the ends are {', '.join(found) or 'none'}")
@@ -228,23 +233,15 @@ def _model(
     return Discretised(mdp, positions=places, world=world, **parts)
 
 
-def _ends(world: World, states: Sequence[Vector] | Matrix, found: dict[str, int]) -> Indices:
-    """The number of the end that each state is, or -1; new ends are added to those found."""
-    told = [world.end_of(x) for x in states]
-    names = [end if isinstance(end, str) else LAST_STATE for end in told]
-    numbers = [found.setdefault(name, len(found)) if end else -1 for end, name in zip(told, names, strict=True)]
-    return np.array(numbers)
-
-
 def _walked(
-    world: World, points: Matrix, of_point: Indices, functions: Sequence[Callable[..., Any]]
+    world: World, points: Matrix, ends: Sequence[str], functions: Sequence[Callable[..., Any]]
 ) -> tuple[Matrix, list[list[Any]]]:
     """(n A W, d), the true next states, W of the noise; and of each function a value for each of them."""
     moves, features = list[Vector](), [list[Any]() for _ in functions]
-    for row, point in enumerate(points):
+    for row, (point, end) in enumerate(zip(points, ends, strict=True)):
         for action in world.actions:
             # What follows an end does not matter, and a step function may refuse it.
-            after = [point] * len(world.noise) if of_point[row] >= 0 else world.after(point, action)
+            after = [point] * len(world.noise) if end else world.after(point, action)
             moves += after
             for function, values in zip(functions, features, strict=True):
                 values += world.features(function, point, action, after)

@@ -27,8 +27,6 @@ class DomainEnv(gymnasium.Env[Any, Any]):
     of the state, if the domain has names; after a step, `info["discount"]` is the discount of its choice.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own name and form)
-
     def __init__(self, domain: Domain, weights: ArrayLike | None = None, render_mode: str | None = None) -> None:
         mdp = domain.mdp
         self.domain, self.render_mode = domain, render_mode
@@ -52,13 +50,12 @@ class DomainEnv(gymnasium.Env[Any, Any]):
     def P(self) -> Table:  # noqa: N802 (the name that Gymnasium's own tables have)
         """The table of Gymnasium's toy environments: state -> action -> [(probability, next, reward, terminated)]."""
         mdp = self.domain.mdp
-        counts, first = mdp.choices_per_state, mdp.first_choice.tolist()
-
-        def outcomes(choice: int) -> list[tuple[float, int, float, bool]]:
-            rows = zip(*self._row(choice), strict=True)
-            return [(float(chance), int(state), float(gain), bool(self._is_end[state])) for chance, state, gain in rows]
-
-        return {state: {a: outcomes(first[state] + a) for a in range(counts[state])} for state in range(mdp.n_states)}
+        table: Table = {state: {} for state in range(mdp.n_states)}
+        for choice, state in enumerate(mdp.state_of_choice.tolist()):
+            chances, after, gains = self._row(choice)
+            parts = (part.tolist() for part in (chances, after, gains, self._is_end[after]))
+            table[state][len(table[state])] = list(zip(*parts, strict=True))
+        return table
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """Draw the first state from the initial distribution."""

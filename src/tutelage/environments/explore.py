@@ -62,7 +62,7 @@ def explore(
     with watched(time_limit, progress):
         mdp, steps = _explored(given, actions, outcomes, discount, max_states, duration=duration)
     rewards = _features(mdp, steps, "reward", reward, reward_names)
-    return Domain(mdp, **rewards, **_features(mdp, steps, "preference", preference, preference_names))
+    return Domain(mdp, rewards, _features(mdp, steps, "preference", preference, preference_names))
 
 
 def explore_gymnasium(
@@ -106,7 +106,7 @@ def explore_gymnasium(
     called: Sequence[str] = reward_names or (() if reward_features else ("reward",))
     rewards = _features(mdp, steps, "reward", lambda key, action: copies.known[key, action]["reward"], called)
     avoided = (lambda key, action: copies.known[key, action]["preference"]) if preference_features else None
-    return Domain(mdp, **rewards, **_features(mdp, steps, "preference", avoided, preference_names))
+    return Domain(mdp, rewards, _features(mdp, steps, "preference", avoided, preference_names))
 
 
 def _explored(
@@ -182,9 +182,8 @@ def _features(
     known, columns = feature_matrix(values, names, kind, lambda row: _place(*taken[row]))
     matrix = np.zeros((len(owner), known.shape[1]))
     matrix[places] = known
-    if on_arrival:
-        return {f"{kind}_features": by_name(rows, matrix, feature_names(columns, matrix.shape[1], kind))}
-    return {f"{kind}_features": matrix, f"{kind}_names": columns}
+    columns = feature_names(columns, matrix.shape[1], kind)
+    return by_name(rows, matrix, columns) if on_arrival else dict(zip(columns, matrix.T, strict=True))
 
 
 def _place(state: Any, action: Hashable) -> str:
@@ -244,11 +243,8 @@ class _Copies:
         if _random_state(after) != drawn:
             told = f"{type(before).__name__} draws random numbers in a step ({_place(self.key_of(before), action)})"
             raise InvalidModel(f"{told}, so copies do not show its probabilities; give them to tutelage.explore")
-        outcome = {kind: measure(before, number, after) for kind, measure in self.measures.items()}
-        outcome["next"] = LAST_STATE if is_end else self.key_of(after)
-        if "reward" not in outcome:
-            outcome["reward"] = float(reward)
-        return outcome, after
+        outcome = {"next": LAST_STATE if is_end else self.key_of(after), "reward": reward}
+        return outcome | {kind: measure(before, number, after) for kind, measure in self.measures.items()}, after
 
     def check(self, origin: Any, n_walks: int = 20, n_steps: int = 50) -> None:
         """Refuse a key that two states with different behaviour share, as far as random walks show it."""

@@ -7,6 +7,7 @@ nodes. This module uses the methods of the graph only and does not import networ
 import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate, chain
 from numbers import Real
 from typing import Any, NamedTuple, Required, TypedDict, Unpack, overload
@@ -268,14 +269,12 @@ class _Streets(NamedTuple):
         n_parallel, n_alike = Counter(ends), Counter(texts)
         names: list[Hashable] = []
         for edge, way, end, text in zip(begins, self.ways, ends, texts, strict=True):
-            via = edge.key if len(way) == 1 else (edge.next_node, edge.key) if edge.key else edge.next_node
-            plain = end[1] if n_parallel[end] == 1 else (end[1], via)
-            if edge.attributes is None:
-                names.append("stay")
-            elif text[1]:
-                names.append(text[1] if n_alike[text] == 1 else f"{text[1]} to {plain}")
-            else:
-                names.append(plain)
+            plain = "stay" if edge.attributes is None else end[1]
+            if n_parallel[end] > 1:
+                via = edge.key if len(way) == 1 else (edge.next_node, edge.key) if edge.key else edge.next_node
+                plain = (end[1], via)
+            named = text[1] if n_alike[text] == 1 else f"{text[1]} to {plain}"
+            names.append(named if text[1] else plain)
         return names
 
 
@@ -303,9 +302,7 @@ def _coordinates(nodes: Mapping[Hashable, Mapping[str, Any]], states: Sequence[H
     positions = np.full((len(states), 2), np.nan)
     for row, node in enumerate(states):
         given = nodes[node].get("pos", (nodes[node].get("x"), nodes[node].get("y")))
-        try:
+        with suppress(TypeError, ValueError):
             positions[row] = [float(part) for part in given]
-        except (TypeError, ValueError):
-            continue
     positions[~np.isfinite(positions).all(axis=1)] = np.nan
     return None if np.isnan(positions).all() else positions

@@ -94,18 +94,16 @@ def environment_domain(env: Any, discount: float, *, with_cells: bool) -> Domain
     with_cells: with a reward feature for the arrival in each state, too.
     """
     domain = from_gymnasium(env, discount=discount)
-    mdp, last = domain.mdp, domain.mdp.n_states - 1
-    owners, names = mdp.state_of_choice, [domain.choice_name(choice) for choice in range(mdp.n_choices)]
-    taken = {
-        f"action {action}": [float(name == action and owner != last) for name, owner in zip(names, owners, strict=True)]
-        for action in dict.fromkeys(names)
-    }
+    *states, last = [domain.state_name(state) for state in range(domain.mdp.n_states)]
+    actions = dict.fromkeys(domain.choice_name(choice) for choice in range(domain.mdp.n_choices))
+    taken = {f"action {one}": lambda state, action, one=one: action == one and state != last for one in actions}
+    domain = domain.with_features(preference=taken)
     if not with_cells:
-        return domain.with_features(preference=taken)
-    cells = [f"at {domain.state_name(state)}" for state in range(last)]
-    there = from_gymnasium(env, discount=discount, reward_features=np.eye(last), reward_names=cells)
+        return domain
+    cells = [f"at {state}" for state in states]
+    there = from_gymnasium(env, discount=discount, reward_features=np.eye(len(cells)), reward_names=cells)
     at_cells = dict(zip(cells, there.reward_features.T, strict=True)) | dict(there.reward_arrivals)
-    return domain.with_features(reward=at_cells, preference=taken)
+    return domain.with_features(reward=at_cells)
 
 
 def _names(

@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Readable, Vector, brief, check_length, floats, freeze, refuse, set_fields, whole_number
+from tutelage.arrays import Readable, Vector, brief, freeze, refuse, set_fields, vector, whole_number
 from tutelage.environments.placement import (
     COLOURS,
     OBJECT_TYPES,
@@ -86,7 +86,6 @@ class ObjectWorld(Readable):
             end_probability=_fraction(self.end_probability, "end_probability"),
             weights=tuple(self.true_weights.tolist()),
         )
-        check_length(self.true_weights, len(OBJECT_TYPES), "weights", "types of objects")
         if self.discount in (0, 1):
             raise InvalidModel(f"discount must lie strictly between 0 and 1, got {self.discount}")
 
@@ -98,33 +97,29 @@ class ObjectWorld(Readable):
     @property
     def true_weights(self) -> Vector:
         """(3,), w_r* for star, plus and dot."""
-        return floats(self.weights, "weights", ndim=1)
+        return vector(self.weights, "weights", len(OBJECT_TYPES), "types of objects")
 
     def domain(self, preferences: str | Sequence[str]) -> Domain:
         """What the teacher and the learner both know: the MDP, the objects, and the preferences of the learner.
 
         preferences: one of L1 .. L5, or names of preferences, such as ["green within 1 cell"].
         """
-        cell = np.arange(self.terminal, dtype=np.int32).reshape(self.size, self.size)
+        states = np.arange(self.terminal + 1, dtype=np.int32)
+        # phi_r(s) is 1 for the type of the object in a cell, and 0 in the terminal state.
+        rewards = np.column_stack([np.isin(states, self.objects[kind]) for kind in OBJECT_TYPES])
         # The transition, (5 n^2 + 5, n^2 + 1). A blocked move stays: beyond the edge, each cell is repeated.
+        cell = states[:-1].reshape(self.size, self.size)
         wide = np.pad(cell, 1, mode="edge")
         moves = np.stack([wide[:-2, 1:-1], wide[1:-1, :-2], wide[2:, 1:-1], wide[1:-1, 2:], cell], axis=-1)
         next_state = np.append(moves.ravel(), np.full(len(ACTIONS), self.terminal, dtype=np.int32))
         # From a cell with an object, each action has a second entry, which leads to the terminal state.
-        ending = np.zeros(self.terminal + 1)
-        ending[[cell for cells in self.objects.values() for cell in cells]] = self.end_probability
-        ending, starts = ending.repeat(len(ACTIONS)), np.arange(len(next_state) + 1)
+        ending = (self.end_probability * rewards.any(axis=1)).repeat(len(ACTIONS))
+        starts = np.arange(len(next_state) + 1)
         stays = sparse.csr_array((1 - ending, next_state, starts))
         transition = stays + sparse.csr_array((ending, np.full_like(next_state, self.terminal), starts))
-        initial = np.zeros(self.terminal + 1)
-        initial[self.start] = 1.0
         first_choice = np.arange(self.terminal + 2) * len(ACTIONS)
-        mdp = MDP.from_choices(transition, first_choice, initial, self.discount)
+        mdp = MDP.from_choices(transition, first_choice, states == self.start, self.discount)
         features = preference_features(preferences, self.distractors, self.size)
-        # phi_r(s) is 1 for the type of the object in a cell, and 0 in the terminal state.
-        rewards = np.zeros((self.terminal + 1, len(OBJECT_TYPES)))
-        for column, kind in enumerate(OBJECT_TYPES):
-            rewards[list(self.objects[kind]), column] = 1.0
         cells = GridNames(self.size, self.size)
         return Domain(mdp, rewards, features, OBJECT_TYPES, preference_names(preferences), cells, ACTIONS)
 
@@ -138,12 +133,10 @@ class ObjectWorld(Readable):
         cells = np.array(checked, dtype=np.int64)
         if not len(cells) or cells[0] != self.start:
             raise InvalidModel(f"a path must begin in the start, cell {self.start}; put this cell first")
-        rows, columns = np.divmod(cells, self.size)
-        is_far, told = np.abs(np.diff(rows)) + np.abs(np.diff(columns)) > 1, "add the cells between"
+        is_far, told = np.abs(np.diff(np.divmod(cells, self.size))).sum(axis=0) > 1, "add the cells between"
         refuse(is_far, lambda t: f"no single move leads from cell {cells[t]} to cell {cells[t + 1]}; {told}")
-        stays = np.ones(self.terminal)
-        stays[[cell for held in self.objects.values() for cell in held]] -= self.end_probability
-        later = self.discount * stays[cells]
+        held = [cell for kind in self.objects.values() for cell in kind]
+        later = self.discount * (1 - self.end_probability * np.isin(cells, held))
         weight = np.concatenate([[1.0], np.cumprod(later[:-1])])
         weight[-1] /= 1 - later[-1]
         visits = np.zeros(self.terminal + 1)
