@@ -223,18 +223,20 @@ def with_known_ends(
     is_terminated: (n,), the episodes that are known to have terminated. Another has terminated if it ends in a final
     state of the environment to which the choice before does not lead in the MDP.
     """
-    lasts = offsets[1:] - 1
+    rows, lasts = mdp.transition, offsets[1:] - 1
     is_final, is_absorbing, known = np.isin(states[lasts], mdp.names.finals), absorbing_states(mdp), states.copy()
     is_asked = (np.diff(offsets) > 1) & (is_terminated | is_final) & ~is_absorbing[states[lasts]]
     for last, is_ended in zip(lasts[is_asked].tolist(), is_terminated[is_asked].tolist(), strict=True):
-        after = _possible(mdp, int(states[last - 1]), None if choices is None else int(choices[last - 1]))
+        before, taken = int(states[last - 1]), None if choices is None else int(choices[last - 1])
+        first, end = mdp.first_choice[before : before + 2] if taken is None else (taken, taken + 1)
+        after = np.unique(rows.indices[rows.indptr[first] : rows.indptr[end]])
         ends = after[is_absorbing[after]]
         if len(ends) == 1 and (is_ended or states[last] not in after):
             known[last] = ends[0]
         elif is_ended:
-            before = mdp.names.describe_state(int(states[last - 1]))
             count = "several absorbing states" if len(ends) else "no absorbing state"
-            raise InvalidModel(f"{place(last)}: the episode is said to terminate, but {count} can follow {before}")
+            told = f"the episode is said to terminate, but {count} can follow {mdp.names.describe_state(before)}"
+            raise InvalidModel(f"{place(last)}: {told}")
     return known, offsets, None if choices is None else np.where(known == states, choices, UNKNOWN)
 
 
@@ -252,14 +254,8 @@ def choices_by_next_state(mdp: MDP, states: Indices, is_followed: Flags) -> Indi
 
 def leading(mdp: MDP, state: int, after: int) -> list[int]:
     """The choices of a state that can lead to another."""
-    return [choice for choice in range(*mdp.first_choice[state : state + 2]) if after in _possible(mdp, state, choice)]
-
-
-def _possible(mdp: MDP, state: int, choice: int | None) -> Indices:
-    """The states that a choice, or any choice of a state, can lead to."""
-    rows = mdp.transition
-    first, end = (choice, choice + 1) if choice is not None else mdp.first_choice[state : state + 2]
-    return np.unique(rows.indices[rows.indptr[first] : rows.indptr[end]])
+    rows, offered = mdp.transition, range(*mdp.first_choice[state : state + 2])
+    return [choice for choice in offered if after in rows.indices[rows.indptr[choice] : rows.indptr[choice + 1]]]
 
 
 def to_csv(columns: Mapping[str, Sequence[Any]]) -> bytes:
