@@ -46,11 +46,7 @@ Episodes = tuple[Indices, Indices, Indices | None, Flags, Place]
 
 
 def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name: Callable[[int], str]) -> Episodes:
-    """The episodes of a table.
-
-    columns: the names of the columns "episode", "state", "action", "next_state" and "terminated"; the last three may be
-    None. The rows of an episode are in the order of time; those of different episodes may alternate.
-    """
+    """The episodes of a table, whose rows may alternate. columns: as the arguments of `Demonstrations.from_frame`."""
     given = {role: column(frame, name) for role, name in columns.items() if name is not None}
     lengths = {role: len(values) for role, values in given.items()}
     if len(set(lengths.values())) > 1:
@@ -69,20 +65,24 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
     order, read = rows.tolist(), NameReader(mdp)
     given = {role: [values[row] for row in order] for role, values in given.items()}
     states = _numbers(read.state, [given["state"]], place)
-    choices, is_ended = np.full(len(states), UNKNOWN), np.zeros(len(states), np.int64)
+    choices, is_ended = np.full(len(states), UNKNOWN), np.zeros(len(states), np.bool_)
     if "action" in given:
         choices = _numbers(read.choice, [states.tolist(), given["action"]], place)
     if "terminated" in given:
-        is_ended = _numbers(cache(_is_true), [given["terminated"]], place)
-    is_known = choices != UNKNOWN if "action" in given else np.ones(len(states), np.bool_)
-    _check_order(offsets, is_known, "action" in given, is_ended, place)
-    lasts = offsets[1:] - 1
+        is_ended = _numbers(cache(_is_true), [given["terminated"]], place) > 0
+    lasts, is_last, is_missed = offsets[1:] - 1, np.zeros(len(states), np.bool_), choices == UNKNOWN
+    is_last[lasts] = True
+    told = "the action is missing; only that of a last step may be"
+    refuse(is_missed & ~is_last & ("action" in given), lambda at: f"{place(at)}: {told}")
+    # After the row that terminated, there may be one with the last state.
+    goes_on = np.roll(is_ended & ~is_last, 1) & ~(is_last & is_missed)
+    refuse(goes_on, lambda at: f"{place(at)}: the episode goes on after it terminated; give it another name")
     # After a last action comes the state of the column; where an episode terminated, an absorbing state, set later.
-    is_terminated = np.logical_or.reduceat(is_ended > 0, offsets[:-1])
-    is_added, after = is_terminated & (choices[lasts] != UNKNOWN), states[lasts]
+    is_terminated = np.logical_or.reduceat(is_ended, offsets[:-1])
+    is_added, after = is_terminated & ~is_missed[lasts], states[lasts]
     if "next_state" in given:
         seen = [given["next_state"][last] for last in lasts]
-        named = np.flatnonzero([not is_missing(value) for value in seen] & is_known[lasts])
+        named = np.flatnonzero([not is_missing(value) for value in seen] & ~(is_missed[lasts] & ("action" in given)))
         after[named] = _numbers(read.state, [[seen[i] for i in named]], lambda i: place(int(lasts[named[i]])))
         is_added[named] = True
     at = lasts[is_added] + 1
@@ -102,17 +102,6 @@ def _numbers(find: Callable[..., int], given: Sequence[Iterable[Any]], place: Pl
     except TypeError as error:
         raise InvalidModel(f"{place(len(numbers))}: {values[-1]!r} is not hashable, so it is no name") from error
     return np.array(numbers, dtype=np.int64)
-
-
-def _check_order(offsets: Indices, is_known: Flags, has_actions: bool, is_ended: Indices, place: Place) -> None:
-    """Refuse an action that is missing before the last row of an episode, and rows after it terminated."""
-    is_last = np.zeros(len(is_known), np.bool_)
-    is_last[offsets[1:] - 1] = True
-    n_before = np.cumsum(is_ended) - is_ended
-    goes_on = n_before > np.repeat(n_before[offsets[:-1]], np.diff(offsets))
-    refuse(~is_known & ~is_last, lambda at: f"{place(at)}: the action is missing; only that of a last step may be")
-    told = "the episode goes on after it terminated; give it another name"
-    refuse(goes_on & (~is_last | (has_actions & is_known)), lambda at: f"{place(at)}: {told}")
 
 
 def _is_true(value: Any) -> bool:
