@@ -25,7 +25,7 @@ from tutelage.data.files import AnyPath, write_whole
 from tutelage.data.showing import Shown, ShownDemonstration
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.environments.roads import places, ways
-from tutelage.model.mdp import Domain, absorbing_states
+from tutelage.model.mdp import Domain, absorbing_states, combined_features
 from tutelage.model.names import as_text
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput
@@ -226,10 +226,8 @@ def as_html(value: Any) -> str:
         rows = zip(names, value.expectation, value.uncertainty, strict=True)
         return table(("feature", "shown", "uncertainty"), rows)
     if isinstance(value, Domain):
-        kinds = [("reward", value.reward_names, value.reward_features)]
-        kinds += [("preference", value.preference_names, value.preference_features)]
-        columns = ((kind, *pair) for kind, names, features in kinds for pair in zip(names, features.T, strict=True))
-        rows = ((kind, name, float(column.min()), float(column.max())) for kind, name, column in columns)
+        kinds, features = ["reward"] * value.n_reward + ["preference"] * value.n_preference, combined_features(value)
+        rows = zip(kinds, value.names, features.min(axis=0).tolist(), features.max(axis=0).tolist(), strict=True)
         drawn = "" if value.positions is None else _picture(lambda axes: draw_map(axes, value))
         return f"<p>{escape(repr(value.mdp))}</p>{table(('kind', 'feature', 'least', 'largest'), rows)}{drawn}"
     if kind.__str__ is not object.__str__ or kind.__repr__ is not Readable.__repr__:
