@@ -138,16 +138,15 @@ def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
     """
     suffix, taken = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations"), demonstrations.choices
     if suffix == ".csv":
-        write_whole(path, to_csv(demonstrations.to_frame()))
+        write_table(demonstrations.to_frame(), path)
     elif suffix == ".npz":
         fields = {"states": demonstrations.states, "offsets": demonstrations.offsets}
         write_archive(path, fields if taken is None else fields | {"choices": taken}, DEMONSTRATIONS)
     else:
-        lines = [{"states": trajectory.states.tolist()} for trajectory in demonstrations]
-        for line, trajectory in zip(lines, demonstrations, strict=True):
-            if trajectory.choices is not None:
-                line["choices"] = trajectory.choices[trajectory.choices != UNKNOWN].tolist()
-        write_whole(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
+        columns, cuts = {"states": [part.states.tolist() for part in demonstrations]}, demonstrations.offsets[1:-1]
+        if taken is not None:
+            columns["choices"] = [part[part != UNKNOWN].tolist() for part in np.split(taken, cuts)]
+        write_table(columns, path)
 
 
 def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LARGEST_BYTES) -> Demonstrations:
