@@ -312,9 +312,8 @@ def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
     columns: Columns = {"episode": [], "state": [], "action": [], "terminated": []}
     lines, has_actions = list[int](), kinds == {("actions",)}
     for episode, (number, line) in enumerate(objects.items()):
-        states, actions = line["states"], line.get("actions", ())
-        are_lists = type(states) is tuple and type(actions) is tuple
-        if not (are_lists and states and (not has_actions or len(states) - len(actions) in (0, 1))):
+        states, actions = line["states"], line.get("actions", line["states"])
+        if not (type(states) is type(actions) is tuple and states and len(states) - len(actions) in (0, 1)):
             needed = "a list of at least one state, and as many actions or one fewer"
             raise InvalidModel(f"line {number} of {path} (demonstration {episode}) must have {needed}")
         columns["episode"] += [episode] * len(states)
