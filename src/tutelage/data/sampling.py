@@ -19,7 +19,7 @@ from tutelage import arrays
 from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, SparseRows, Vector
 from tutelage.chains.resolvent import policy_resolvent
 from tutelage.data.demonstrations import Demonstrations
-from tutelage.data.empirical import counts_of, has_known_tail, trajectory_counts
+from tutelage.data.empirical import counts_of, has_known_tail
 from tutelage.model.inputs import choice_of_entry
 from tutelage.model.mdp import MDP, Domain, absorbing_states, combined_features
 from tutelage.model.names import AT_GOAL
@@ -195,11 +195,7 @@ class SelectedDemonstrations(Readable):
 def select(
     domain: Domain, lesson: Any, n: int, *, limits: Mapping[str, float], rng: int | np.random.Generator
 ) -> SelectedDemonstrations:
-    """n trajectories whose mean reward feature counts are close to the expectation (d_r,) of a lesson.
-
-    The pool consists of the recorded demonstrations, or of samples from the policy of the lesson, or from the policy
-    nearest to it. Of a pool with n trajectories that arrive and keep the limits, only these are selected.
-    """
+    """As `roles.select_demonstrations`; of a pool with n trajectories that arrive and keep the limits, these alone."""
     n, source = arrays.whole_number(n, "the number of demonstrations", least=1), arrays.generator(rng)
     pool, wanted = lesson.recorded, lesson.expectation
     if pool is not None and pool.n < n:
@@ -242,7 +238,7 @@ def is_followed(domain: Domain, shown: Demonstrations, limits: Mapping[str, floa
         kept &= np.isin(shown.last_states, goals)
     if limits:
         columns = [domain.preference_names.index(name) for name in limits]
-        kept &= (trajectory_counts(domain, shown)[1][:, columns] <= list(limits.values())).all(axis=1)
+        kept &= (counts_of(domain, shown, "preference")[0][:, columns] <= list(limits.values())).all(axis=1)
     return kept
 
 
