@@ -60,9 +60,8 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
     fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
     fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
     fields |= {name: to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None}
-    optional = {"duration": mdp.duration, "positions": domain.positions, "goals": mdp.goals}
-    if true_weights is not None:
-        fields["true_weights"] = vector(true_weights, "true_weights", domain.n_reward, "reward features")
+    weights = None if true_weights is None else vector(true_weights, "true_weights", domain.n_reward, "reward features")
+    optional = {"duration": mdp.duration, "positions": domain.positions, "goals": mdp.goals, "true_weights": weights}
     optional |= {"final_states": mdp.names.finals}
     fields |= {name: part for name, part in optional.items() if part is not None and len(part)}
     for name, names in zip(ARRIVAL_FIELDS, (domain.reward_names, domain.preference_names), strict=True):
