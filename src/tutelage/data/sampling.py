@@ -73,10 +73,7 @@ def sample_demonstrations(
     count = arrays.whole_number(n, "the number of demonstrations", least=1)
     most = None if max_steps is None else arrays.whole_number(max_steps, "max_steps", least=1)
     chosen = check_policy(mdp, policy)
-    trajectory, states, choices = _walk(mdp, chosen, ends(domain), count, truncation_bias, most, arrays.generator(rng))
-    order = np.argsort(trajectory, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(trajectory, minlength=count))])
-    return Demonstrations(states[order], offsets, choices[order], mdp)
+    return _walk(mdp, chosen, ends(domain), count, truncation_bias, most, arrays.generator(rng))
 
 
 def _walk(
@@ -88,8 +85,8 @@ def _walk(
     max_steps: int | None,
     rng: np.random.Generator,
     longest: int = 200_000,
-) -> tuple[Indices, Indices, Indices]:
-    """For each step of all trajectories, ordered by time: the trajectory, its state and its choice."""
+) -> Demonstrations:
+    """n trajectories, all of which take a step at the same time."""
     expected, factor = mdp.steps, mdp.contraction
     if np.isinf(mdp.horizon):
         expected = float(policy_resolvent(mdp, policy).values(np.ones(mdp.n_states)).max())
@@ -114,7 +111,9 @@ def _walk(
             break
         state = move(choice[goes_on], rng)
     trajectory, states, choices = map(np.concatenate, zip(*steps, strict=True))
-    return trajectory, states, choices
+    order = np.argsort(trajectory, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(trajectory))])
+    return Demonstrations(states[order], offsets, choices[order], mdp)
 
 
 def row_sampler(rows: SparseRows) -> Callable[[Indices, np.random.Generator], Indices]:
