@@ -165,15 +165,14 @@ def _draw_ways(axes: Axes, domain: Domain, at: Matrix) -> tuple[Matrix, Indices]
 
 def _draw_strips(axes: Axes, items: Sequence[ShownDemonstration], most: int = 12) -> None:
     """One row for each route, with its states from left to right; the middle of a long one is left out."""
-    beside: dict[str, Any] = {"textcoords": "offset points"}
     for row, item in enumerate(items):
         names = [as_text(state) for state, _ in item.steps]
         if len(names) > most:
             names = [*names[: most // 2], f"... {len(names) - most} more ...", *names[-(most // 2) :]]
         axes.plot(range(len(names)), [-row] * len(names), color=COLOURS[row], marker="o", linewidth=2)
         for place, name in enumerate(names):
-            axes.annotate(name, (place, -row), xytext=(2, 5), rotation=35, fontsize="x-small", **beside)
-        axes.annotate(_heading(item), (0, -row), xytext=(0, -16), fontsize="small", **beside)
+            axes.annotate(name, (place, -row), (2, 5), textcoords="offset points", rotation=35, fontsize="x-small")
+        axes.annotate(_heading(item), (0, -row), (0, -16), textcoords="offset points", fontsize="small")
     axes.set_ylim(-len(items) + 0.3, 1.2)
     axes.set_xlim(-0.3, most + 1.5)
     axes.set_axis_off()
