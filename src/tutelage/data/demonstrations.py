@@ -276,11 +276,8 @@ def _taken(sequences: Iterable[ArrayLike], offsets: Indices, name: str) -> tuple
     n_states, n_given = np.diff(offsets), np.diff(given_offsets)
     is_wrong, needed = (n_given != n_states) & (n_given != n_states - 1), f"as many {name} as states, or one fewer"
     refuse(is_wrong, lambda i: f"demonstration {i} has {n_states[i]} states and {n_given[i]} {name}; it needs {needed}")
-    is_given = np.ones(offsets[-1], dtype=np.bool_)
-    is_given[offsets[1:][n_given < n_states] - 1] = False
-    taken = np.full(offsets[-1], UNKNOWN)
-    taken[is_given] = given
-    return taken, is_given
+    missing = given_offsets[1:][n_given < n_states]
+    return np.insert(given, missing, UNKNOWN), np.insert(np.ones(len(given), np.bool_), missing, False)
 
 
 def _check_offsets(offsets: Indices, n_visits: int) -> None:

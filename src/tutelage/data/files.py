@@ -60,9 +60,8 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
     fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
     fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
     fields |= {name: to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None}
-    optional = {"duration": mdp.duration, "positions": domain.positions, "goals": mdp.goals}
-    if true_weights is not None:
-        fields["true_weights"] = vector(true_weights, "true_weights", domain.n_reward, "reward features")
+    weights = None if true_weights is None else vector(true_weights, "true_weights", domain.n_reward, "reward features")
+    optional = {"duration": mdp.duration, "positions": domain.positions, "goals": mdp.goals, "true_weights": weights}
     optional |= {"final_states": mdp.names.finals}
     fields |= {name: part for name, part in optional.items() if part is not None and len(part)}
     for name, names in zip(ARRIVAL_FIELDS, (domain.reward_names, domain.preference_names), strict=True):
@@ -138,16 +137,15 @@ def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
     """
     suffix, taken = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations"), demonstrations.choices
     if suffix == ".csv":
-        write_whole(path, to_csv(demonstrations.to_frame()))
+        write_table(demonstrations.to_frame(), path)
     elif suffix == ".npz":
         fields = {"states": demonstrations.states, "offsets": demonstrations.offsets}
         write_archive(path, fields if taken is None else fields | {"choices": taken}, DEMONSTRATIONS)
     else:
-        lines = [{"states": trajectory.states.tolist()} for trajectory in demonstrations]
-        for line, trajectory in zip(lines, demonstrations, strict=True):
-            if trajectory.choices is not None:
-                line["choices"] = trajectory.choices[trajectory.choices != UNKNOWN].tolist()
-        write_whole(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
+        columns, cuts = {"states": [part.states.tolist() for part in demonstrations]}, demonstrations.offsets[1:-1]
+        if taken is not None:
+            columns["choices"] = [part[part != UNKNOWN].tolist() for part in np.split(taken, cuts)]
+        write_table(columns, path)
 
 
 def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LARGEST_BYTES) -> Demonstrations:

@@ -46,11 +46,7 @@ Episodes = tuple[Indices, Indices, Indices | None, Flags, Place]
 
 
 def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name: Callable[[int], str]) -> Episodes:
-    """The episodes of a table.
-
-    columns: the names of the columns "episode", "state", "action", "next_state" and "terminated"; the last three may be
-    None. The rows of an episode are in the order of time; those of different episodes may alternate.
-    """
+    """The episodes of a table, whose rows may alternate. columns: as the arguments of `Demonstrations.from_frame`."""
     given = {role: column(frame, name) for role, name in columns.items() if name is not None}
     lengths = {role: len(values) for role, values in given.items()}
     if len(set(lengths.values())) > 1:
@@ -69,20 +65,24 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
     order, read = rows.tolist(), NameReader(mdp)
     given = {role: [values[row] for row in order] for role, values in given.items()}
     states = _numbers(read.state, [given["state"]], place)
-    choices, is_ended = np.full(len(states), UNKNOWN), np.zeros(len(states), np.int64)
+    choices, is_ended = np.full(len(states), UNKNOWN), np.zeros(len(states), np.bool_)
     if "action" in given:
         choices = _numbers(read.choice, [states.tolist(), given["action"]], place)
     if "terminated" in given:
-        is_ended = _numbers(cache(_is_true), [given["terminated"]], place)
-    is_known = choices != UNKNOWN if "action" in given else np.ones(len(states), np.bool_)
-    _check_order(offsets, is_known, "action" in given, is_ended, place)
-    lasts = offsets[1:] - 1
+        is_ended = _numbers(cache(_is_true), [given["terminated"]], place) > 0
+    lasts, is_last, is_missed = offsets[1:] - 1, np.zeros(len(states), np.bool_), choices == UNKNOWN
+    is_last[lasts] = True
+    told = "the action is missing; only that of a last step may be"
+    refuse(is_missed & ~is_last & ("action" in given), lambda at: f"{place(at)}: {told}")
+    # After the row that terminated, there may be one with the last state.
+    goes_on = np.roll(is_ended & ~is_last, 1) & ~(is_last & is_missed)
+    refuse(goes_on, lambda at: f"{place(at)}: the episode goes on after it terminated; give it another name")
     # After a last action comes the state of the column; where an episode terminated, an absorbing state, set later.
-    is_terminated = np.logical_or.reduceat(is_ended > 0, offsets[:-1])
-    is_added, after = is_terminated & (choices[lasts] != UNKNOWN), states[lasts]
+    is_terminated = np.logical_or.reduceat(is_ended, offsets[:-1])
+    is_added, after = is_terminated & ~is_missed[lasts], states[lasts]
     if "next_state" in given:
         seen = [given["next_state"][last] for last in lasts]
-        named = np.flatnonzero([not is_missing(value) for value in seen] & is_known[lasts])
+        named = np.flatnonzero([not is_missing(value) for value in seen] & ~(is_missed[lasts] & ("action" in given)))
         after[named] = _numbers(read.state, [[seen[i] for i in named]], lambda i: place(int(lasts[named[i]])))
         is_added[named] = True
     at = lasts[is_added] + 1
@@ -102,17 +102,6 @@ def _numbers(find: Callable[..., int], given: Sequence[Iterable[Any]], place: Pl
     except TypeError as error:
         raise InvalidModel(f"{place(len(numbers))}: {values[-1]!r} is not hashable, so it is no name") from error
     return np.array(numbers, dtype=np.int64)
-
-
-def _check_order(offsets: Indices, is_known: Flags, has_actions: bool, is_ended: Indices, place: Place) -> None:
-    """Refuse an action that is missing before the last row of an episode, and rows after it terminated."""
-    is_last = np.zeros(len(is_known), np.bool_)
-    is_last[offsets[1:] - 1] = True
-    n_before = np.cumsum(is_ended) - is_ended
-    goes_on = n_before > np.repeat(n_before[offsets[:-1]], np.diff(offsets))
-    refuse(~is_known & ~is_last, lambda at: f"{place(at)}: the action is missing; only that of a last step may be")
-    told = "the episode goes on after it terminated; give it another name"
-    refuse(goes_on & (~is_last | (has_actions & is_known)), lambda at: f"{place(at)}: {told}")
 
 
 def _is_true(value: Any) -> bool:
@@ -223,18 +212,20 @@ def with_known_ends(
     is_terminated: (n,), the episodes that are known to have terminated. Another has terminated if it ends in a final
     state of the environment to which the choice before does not lead in the MDP.
     """
-    lasts = offsets[1:] - 1
+    rows, lasts = mdp.transition, offsets[1:] - 1
     is_final, is_absorbing, known = np.isin(states[lasts], mdp.names.finals), absorbing_states(mdp), states.copy()
     is_asked = (np.diff(offsets) > 1) & (is_terminated | is_final) & ~is_absorbing[states[lasts]]
     for last, is_ended in zip(lasts[is_asked].tolist(), is_terminated[is_asked].tolist(), strict=True):
-        after = _possible(mdp, int(states[last - 1]), None if choices is None else int(choices[last - 1]))
+        before, taken = int(states[last - 1]), None if choices is None else int(choices[last - 1])
+        first, end = mdp.first_choice[before : before + 2] if taken is None else (taken, taken + 1)
+        after = np.unique(rows.indices[rows.indptr[first] : rows.indptr[end]])
         ends = after[is_absorbing[after]]
         if len(ends) == 1 and (is_ended or states[last] not in after):
             known[last] = ends[0]
         elif is_ended:
-            before = mdp.names.describe_state(int(states[last - 1]))
             count = "several absorbing states" if len(ends) else "no absorbing state"
-            raise InvalidModel(f"{place(last)}: the episode is said to terminate, but {count} can follow {before}")
+            told = f"the episode is said to terminate, but {count} can follow {mdp.names.describe_state(before)}"
+            raise InvalidModel(f"{place(last)}: {told}")
     return known, offsets, None if choices is None else np.where(known == states, choices, UNKNOWN)
 
 
@@ -252,14 +243,8 @@ def choices_by_next_state(mdp: MDP, states: Indices, is_followed: Flags) -> Indi
 
 def leading(mdp: MDP, state: int, after: int) -> list[int]:
     """The choices of a state that can lead to another."""
-    return [choice for choice in range(*mdp.first_choice[state : state + 2]) if after in _possible(mdp, state, choice)]
-
-
-def _possible(mdp: MDP, state: int, choice: int | None) -> Indices:
-    """The states that a choice, or any choice of a state, can lead to."""
-    rows = mdp.transition
-    first, end = (choice, choice + 1) if choice is not None else mdp.first_choice[state : state + 2]
-    return np.unique(rows.indices[rows.indptr[first] : rows.indptr[end]])
+    rows, offered = mdp.transition, range(*mdp.first_choice[state : state + 2])
+    return [choice for choice in offered if after in rows.indices[rows.indptr[choice] : rows.indptr[choice + 1]]]
 
 
 def to_csv(columns: Mapping[str, Sequence[Any]]) -> bytes:
@@ -327,9 +312,8 @@ def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
     columns: Columns = {"episode": [], "state": [], "action": [], "terminated": []}
     lines, has_actions = list[int](), kinds == {("actions",)}
     for episode, (number, line) in enumerate(objects.items()):
-        states, actions = line["states"], line.get("actions", ())
-        are_lists = type(states) is tuple and type(actions) is tuple
-        if not (are_lists and states and (not has_actions or len(states) - len(actions) in (0, 1))):
+        states, actions = line["states"], line.get("actions", line["states"])
+        if not (type(states) is type(actions) is tuple and states and len(states) - len(actions) in (0, 1)):
             needed = "a list of at least one state, and as many actions or one fewer"
             raise InvalidModel(f"line {number} of {path} (demonstration {episode}) must have {needed}")
         columns["episode"] += [episode] * len(states)

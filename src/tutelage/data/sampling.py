@@ -19,7 +19,7 @@ from tutelage import arrays
 from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, SparseRows, Vector
 from tutelage.chains.resolvent import policy_resolvent
 from tutelage.data.demonstrations import Demonstrations
-from tutelage.data.empirical import counts_of, has_known_tail, trajectory_counts
+from tutelage.data.empirical import counts_of, has_known_tail
 from tutelage.model.inputs import choice_of_entry
 from tutelage.model.mdp import MDP, Domain, absorbing_states, combined_features
 from tutelage.model.names import AT_GOAL
@@ -73,10 +73,7 @@ def sample_demonstrations(
     count = arrays.whole_number(n, "the number of demonstrations", least=1)
     most = None if max_steps is None else arrays.whole_number(max_steps, "max_steps", least=1)
     chosen = check_policy(mdp, policy)
-    trajectory, states, choices = _walk(mdp, chosen, ends(domain), count, truncation_bias, most, arrays.generator(rng))
-    order = np.argsort(trajectory, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(trajectory, minlength=count))])
-    return Demonstrations(states[order], offsets, choices[order], mdp)
+    return _walk(mdp, chosen, ends(domain), count, truncation_bias, most, arrays.generator(rng))
 
 
 def _walk(
@@ -88,8 +85,8 @@ def _walk(
     max_steps: int | None,
     rng: np.random.Generator,
     longest: int = 200_000,
-) -> tuple[Indices, Indices, Indices]:
-    """For each step of all trajectories, ordered by time: the trajectory, its state and its choice."""
+) -> Demonstrations:
+    """n trajectories, all of which take a step at the same time."""
     expected, factor = mdp.steps, mdp.contraction
     if np.isinf(mdp.horizon):
         expected = float(policy_resolvent(mdp, policy).values(np.ones(mdp.n_states)).max())
@@ -114,7 +111,9 @@ def _walk(
             break
         state = move(choice[goes_on], rng)
     trajectory, states, choices = map(np.concatenate, zip(*steps, strict=True))
-    return trajectory, states, choices
+    order = np.argsort(trajectory, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(trajectory))])
+    return Demonstrations(states[order], offsets, choices[order], mdp)
 
 
 def row_sampler(rows: SparseRows) -> Callable[[Indices, np.random.Generator], Indices]:
@@ -195,11 +194,7 @@ class SelectedDemonstrations(Readable):
 def select(
     domain: Domain, lesson: Any, n: int, *, limits: Mapping[str, float], rng: int | np.random.Generator
 ) -> SelectedDemonstrations:
-    """n trajectories whose mean reward feature counts are close to the expectation (d_r,) of a lesson.
-
-    The pool consists of the recorded demonstrations, or of samples from the policy of the lesson, or from the policy
-    nearest to it. Of a pool with n trajectories that arrive and keep the limits, only these are selected.
-    """
+    """As `roles.select_demonstrations`; of a pool with n trajectories that arrive and keep the limits, these alone."""
     n, source = arrays.whole_number(n, "the number of demonstrations", least=1), arrays.generator(rng)
     pool, wanted = lesson.recorded, lesson.expectation
     if pool is not None and pool.n < n:
@@ -242,7 +237,7 @@ def is_followed(domain: Domain, shown: Demonstrations, limits: Mapping[str, floa
         kept &= np.isin(shown.last_states, goals)
     if limits:
         columns = [domain.preference_names.index(name) for name in limits]
-        kept &= (trajectory_counts(domain, shown)[1][:, columns] <= list(limits.values())).all(axis=1)
+        kept &= (counts_of(domain, shown, "preference")[0][:, columns] <= list(limits.values())).all(axis=1)
     return kept
 
 

@@ -25,7 +25,7 @@ from tutelage.data.files import AnyPath, write_whole
 from tutelage.data.showing import Shown, ShownDemonstration
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.environments.roads import places, ways
-from tutelage.model.mdp import Domain, absorbing_states
+from tutelage.model.mdp import Domain, absorbing_states, combined_features
 from tutelage.model.names import as_text
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput
@@ -165,15 +165,14 @@ def _draw_ways(axes: Axes, domain: Domain, at: Matrix) -> tuple[Matrix, Indices]
 
 def _draw_strips(axes: Axes, items: Sequence[ShownDemonstration], most: int = 12) -> None:
     """One row for each route, with its states from left to right; the middle of a long one is left out."""
-    beside: dict[str, Any] = {"textcoords": "offset points"}
     for row, item in enumerate(items):
         names = [as_text(state) for state, _ in item.steps]
         if len(names) > most:
             names = [*names[: most // 2], f"... {len(names) - most} more ...", *names[-(most // 2) :]]
         axes.plot(range(len(names)), [-row] * len(names), color=COLOURS[row], marker="o", linewidth=2)
         for place, name in enumerate(names):
-            axes.annotate(name, (place, -row), xytext=(2, 5), rotation=35, fontsize="x-small", **beside)
-        axes.annotate(_heading(item), (0, -row), xytext=(0, -16), fontsize="small", **beside)
+            axes.annotate(name, (place, -row), (2, 5), textcoords="offset points", rotation=35, fontsize="x-small")
+        axes.annotate(_heading(item), (0, -row), (0, -16), textcoords="offset points", fontsize="small")
     axes.set_ylim(-len(items) + 0.3, 1.2)
     axes.set_xlim(-0.3, most + 1.5)
     axes.set_axis_off()
@@ -226,10 +225,8 @@ def as_html(value: Any) -> str:
         rows = zip(names, value.expectation, value.uncertainty, strict=True)
         return table(("feature", "shown", "uncertainty"), rows)
     if isinstance(value, Domain):
-        kinds = [("reward", value.reward_names, value.reward_features)]
-        kinds += [("preference", value.preference_names, value.preference_features)]
-        columns = ((kind, *pair) for kind, names, features in kinds for pair in zip(names, features.T, strict=True))
-        rows = ((kind, name, float(column.min()), float(column.max())) for kind, name, column in columns)
+        kinds, features = ["reward"] * value.n_reward + ["preference"] * value.n_preference, combined_features(value)
+        rows = zip(kinds, value.names, features.min(axis=0).tolist(), features.max(axis=0).tolist(), strict=True)
         drawn = "" if value.positions is None else _picture(lambda axes: draw_map(axes, value))
         return f"<p>{escape(repr(value.mdp))}</p>{table(('kind', 'feature', 'least', 'largest'), rows)}{drawn}"
     if kind.__str__ is not object.__str__ or kind.__repr__ is not Readable.__repr__:

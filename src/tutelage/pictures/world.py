@@ -134,11 +134,10 @@ def _on_grid(values: ArrayLike, world: ObjectWorld, name: str, n_each: int = 1) 
 
 def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | None, *, has_arrows: bool) -> None:
     """Draw the heat map, and a minus in each cell of negative reward, lower in the cells that hold another mark."""
-    limit = float(np.abs(values).max()) if vmax is None else vmax
     # Zero rewards are white with any positive limit.
-    scale = limit if limit > 0 else 1.0
+    limit = vmax or float(np.abs(values).max()) or 1.0
     edges = np.arange(world.size + 1) - 0.5
-    axes.pcolormesh(edges, edges, values, vmin=-scale, vmax=scale, cmap="RdBu", zorder=1, label="reward")
+    axes.pcolormesh(edges, edges, values, vmin=-limit, vmax=limit, cmap="RdBu", zorder=1, label="reward")
     held = range(world.terminal) if has_arrows else [cell for kind in world.objects.values() for cell in kind]
     cells = np.flatnonzero(values < -FAINTEST * limit)
     bars = _placed(np.array([[-0.2, 0.0], [0.2, 0.0]]), cells, world.size)
