@@ -74,12 +74,11 @@ def by_choice(values: ArrayLike, table: tuple[int, int], name: str) -> NDArray[A
 def checked_discount(value: ArrayLike, n_choices: int) -> float | Vector:
     """The one discount, or a read-only vector (C,) of at least two different ones."""
     given = arrays.any_array(value, "discount")
-    if not given.ndim and given.dtype.kind not in "biuf":
+    is_one = given.ndim == 0
+    if is_one and given.dtype.kind not in "biuf":
         raise InvalidModel(f"discount must be a number, got {given.item()!r}")
-    discounts = arrays.floats(given, "discount", ndim=1) if given.ndim else given[None].astype(np.float64)
-    if given.ndim:
-        arrays.check_length(discounts, n_choices, "discount", "choices")
-    is_wrong, place = ~((discounts > 0) & (discounts <= 1)), "[{}]" if given.ndim else ""
+    discounts = given[None].astype(np.float64) if is_one else arrays.vector(given, "discount", n_choices, "choices")
+    is_wrong, place = ~((discounts > 0) & (discounts <= 1)), "" if is_one else "[{}]"
     arrays.refuse(is_wrong, lambda i: f"discount{place.format(i)} must be above 0 and at most 1, got {discounts[i]}")
     return float(discounts[0]) if (discounts == discounts[0]).all() else discounts
 
