@@ -81,9 +81,9 @@ def check_policy(mdp: "MDP", policy: ArrayLike) -> Vector:
     """A read-only policy (C,), refused unless it sums to one in each state; the message names the first wrong state."""
     values = arrays.vector(policy, "policy", mdp.n_choices, "choices")
     arrays.refuse(values < 0, lambda c: f"policy[{c}] is {values[c]}; a probability cannot be negative")
-    totals, place = sum_by_state(mdp, values), mdp.names.describe_state
+    totals, told = sum_by_state(mdp, values), "it must sum to one"
     is_wrong = np.abs(totals - 1) > arrays.sum_tolerance(mdp.choices_per_state)
-    arrays.refuse(is_wrong, lambda s: f"the policy sums to {totals[s]:.10g} in {place(s)}; it must sum to one")
+    arrays.refuse(is_wrong, lambda s: f"the policy sums to {totals[s]:.10g} in {mdp.names.describe_state(s)}; {told}")
     return arrays.freeze(values / arrays.divisors(totals, mdp.choices_per_state).repeat(mdp.choices_per_state))
 
 
