@@ -65,16 +65,13 @@ def policy_from_occupancy(mdp: "MDP", occupancy: ArrayLike) -> Vector:
     visits = arrays.vector(occupancy, "occupancy", mdp.n_choices, "choices")
     if visits.min() < -1e-6 * max(1.0, visits.max()):
         raise InvalidModel(f"occupancy[{visits.argmin()}] is {visits.min()}; visits cannot be negative")
-    visits = np.maximum(visits, 0.0)
-    total = sum_by_state(mdp, visits)
+    visits, counts = np.maximum(visits, 0.0), mdp.choices_per_state
     # Below this the sum is subnormal, and the quotient has few correct digits.
-    is_unvisited = ~(total > np.finfo(np.float64).tiny)
-    # A large MDP has room for few arrays over its choices.
-    policy = np.repeat(np.where(is_unvisited, 1.0, total), mdp.choices_per_state)
-    np.divide(visits, policy, out=policy)
-    count = mdp.choices_per_state[is_unvisited]
-    policy[np.repeat(is_unvisited, mdp.choices_per_state)] = np.repeat(1.0 / count, count)
-    return arrays.freeze(policy)
+    is_unvisited = ~(sum_by_state(mdp, visits) > np.finfo(np.float64).tiny)
+    visits[np.repeat(is_unvisited, counts)] = 1.0
+    # In place, because a large MDP has room for few arrays over its choices.
+    visits /= np.repeat(sum_by_state(mdp, visits), counts)
+    return arrays.freeze(visits)
 
 
 def check_policy(mdp: "MDP", policy: ArrayLike) -> Vector:
