@@ -53,11 +53,10 @@ def rows_of_actions(transition: ArrayLike | Sequence[Any]) -> tuple[SparseRows, 
     """Rows s * A + a, and A, from a dense (S, A, S) array or from A sparse matrices (S, S)."""
     if isinstance(transition, Sequence) and any(sparse.issparse(matrix) for matrix in transition):
         rows = [arrays.sparse_rows(matrix, f"the matrix of action {a}") for a, matrix in enumerate(transition)]
-        for action, matrix in enumerate(rows):
-            if matrix.shape != (rows[0].shape[0],) * 2:
-                told = f"the matrix of action {action} has shape {matrix.shape}"
-                raise InvalidModel(f"{told}; all must be the same (S, S)")
-        by_action = np.arange(rows[0].shape[0] * len(rows)).reshape(len(rows), -1)
+        n, told = rows[0].shape[0], "all must be the same (S, S)"
+        is_other = [matrix.shape != (n, n) for matrix in rows]
+        arrays.refuse(is_other, lambda a: f"the matrix of action {a} has shape {rows[a].shape}; {told}")
+        by_action = np.arange(n * len(rows)).reshape(len(rows), -1)
         return sparse.vstack(rows, format="csr")[by_action.T.ravel()], len(rows)
     array = arrays.floats(transition, "transition", ndim=3)
     if array.shape[0] != array.shape[2] or 0 in array.shape:
