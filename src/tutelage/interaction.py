@@ -63,7 +63,11 @@ def teach(
                 with _failing(place, transcript, path) if rounds else nullcontext():
                     # After the last round a teacher that can certify need not plan a lesson.
                     adapt = teacher.adapt if len(rounds) < max_rounds else getattr(teacher, "certify", teacher.adapt)
-                    advice = _checked(teacher, adapt(rounds) if rounds else teacher.open())
+                    advice = adapt(rounds) if rounds else teacher.open()
+                    if not isinstance(advice, Advice):
+                        raise InvalidModel(f"open and adapt must return an Advice, got {type(advice).__name__}")
+                    if advice.lesson is not None:
+                        check_lesson(teacher.domain, advice.lesson)
                 transcript = transcript.certified(advice.bound)
                 if len(rounds) > n_before:
                     _keep(transcript, path)
@@ -78,14 +82,6 @@ def teach(
             return _keep(transcript.ending("the time limit was reached"), path)
     ended = "stopped on request" if is_stopped else f"the limit of {max_rounds} rounds was reached"
     return _keep(transcript.ending(advice.reason if advice.lesson is None and advice.reason else ended), path)
-
-
-def _checked(teacher: Teacher, advice: Advice) -> Advice:
-    if not isinstance(advice, Advice):
-        raise InvalidModel(f"open and adapt must return an Advice, got {type(advice).__name__}")
-    if advice.lesson is not None:
-        check_lesson(teacher.domain, advice.lesson)
-    return advice
 
 
 def _answer(

@@ -59,8 +59,9 @@ class Solution(Generic[AnswerT]):
         return abs(self.bound - self.value)
 
 
-def printable(text: str) -> str:
-    """The text on one line of a terminal or a table: control and direction characters are written as escapes."""
+def as_text(name: object) -> str:
+    """A name or a message on one line of a terminal or a table: control and direction characters are escapes."""
+    text = str(name)
     if text.isprintable():
         return text
     hidden = {letter for letter in text if category(letter) in ("Cc", "Cs", "Cf", "Zl", "Zp")}
@@ -76,7 +77,7 @@ class TutelageError(Exception):
     exit_code = 2
 
     def __init__(self, message: str, longest: int = 300) -> None:
-        line, half = printable(" ".join(message.split())), longest // 2 - 3
+        line, half = as_text(" ".join(message.split())), longest // 2 - 3
         super().__init__(line if len(line) <= longest else f"{line[:half]} ... {line[-half:]}")
 
 

@@ -11,8 +11,8 @@ from strategies import random_domain
 
 import tutelage as tl
 from tutelage.model.mdp import per_choice
-from tutelage.model.names import GridNames, as_text
-from tutelage.outcomes import InvalidInput, InvalidModel
+from tutelage.model.names import GridNames
+from tutelage.outcomes import InvalidInput, InvalidModel, as_text
 
 STATES, ACTIONS = ["new", "worn", "broken"], ["run", "service"]
 TRANSITION = np.zeros((3, 2, 3))

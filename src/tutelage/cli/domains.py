@@ -7,7 +7,7 @@ import typer
 
 import tutelage as tl
 from tutelage.cli.printing import AsJson, show
-from tutelage.outcomes import InvalidInput, MissingExtra
+from tutelage.outcomes import InvalidInput, MissingExtra, as_text
 
 OUT_HELP = "The domain file to write, .npz."
 CLASSES_HELP = "Preference features: attributes, or lengths by class, such as highway=service+track,toll."
@@ -124,8 +124,6 @@ def info(
 
 def summary(about: dict[str, Any]) -> str:
     """The description of a domain as lines, with at most five names of one kind."""
-    from tutelage.model.names import as_text
-
     low, high = about["discount"]
     discount = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     lines = [f"{about['states']} states, {about['choices']} choices, discount {discount}"]

@@ -21,7 +21,7 @@ from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, f
 from tutelage.bellman.equations import plan_hard
 from tutelage.chains.expectations import Expectation
 from tutelage.chains.resolvent import choice_resolvent
-from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance, is_in_words
+from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance
 from tutelage.model.mdp import Domain, combined_features, endless, per_choice
 from tutelage.model.policy import ending_choice
 from tutelage.outcomes import Ended, InvalidModel
@@ -73,10 +73,7 @@ def preference_limits(domain: Domain, allowance: Allowance) -> HalfSpaces:
     one to "others".
     """
     names, normals = domain.preference_names, np.eye(len(domain.names))[domain.n_reward :]
-    if is_in_words(allowance):
-        allowance = checked_allowance(allowance, "preference")
-    else:
-        allowance = floats(allowance, "the allowance", ndim=np.ndim(allowance))  # type: ignore[arg-type]
+    allowance = checked_allowance(allowance, "the allowance", least=-np.inf)
     offsets = allowance_vector(allowance, domain.mdp, names, "the allowance", "preference features")
     kept = np.flatnonzero(np.isfinite(offsets))
     return HalfSpaces(normals[kept], offsets[kept], tuple(names[j] for j in kept))

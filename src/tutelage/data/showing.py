@@ -20,8 +20,8 @@ from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import trajectory_counts
 from tutelage.data.sampling import compared, is_followed, routes, select
 from tutelage.model.mdp import Domain, per_choice
-from tutelage.model.names import AT_GOAL, as_text
-from tutelage.outcomes import InvalidInput
+from tutelage.model.names import AT_GOAL
+from tutelage.outcomes import InvalidInput, as_text
 
 Step = tuple[Hashable, Hashable | None]
 

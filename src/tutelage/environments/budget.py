@@ -30,8 +30,8 @@ from tutelage.data.describing import least_totals
 from tutelage.environments.graph import finite_number
 from tutelage.model.inputs import at_entries, choice_of_entry
 from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
-from tutelage.model.names import Labels, as_text, suggestion
-from tutelage.outcomes import InfeasibleConstraints, InvalidInput, at_least, report
+from tutelage.model.names import Labels, suggestion
+from tutelage.outcomes import InfeasibleConstraints, InvalidInput, as_text, at_least, report
 
 # Steps of a limit; and the most, where they make every value whole.
 USUAL_STEPS, MOST_STEPS = 50, 200

@@ -78,7 +78,8 @@ def from_gymnasium(
     begun = arrays.vector(initial, "initial", end, "states in the environment")
     mdp = MDP.from_choices(rows, first_choice, np.append(begun, 0.0), discount, goals=[end])
     finals = np.unique(outcomes.next_state[outcomes.is_end])
-    mdp = mdp.labelled(Labels(mdp.first_choice, *_names(env, table, state_names, action_names), finals))
+    labels = Labels(mdp.first_choice, *_names(env, table, state_names, action_names), finals)
+    mdp = arrays.changed(mdp, labels=labels)
     if reward_features is None:
         parts = _on_arrival(mdp, outcomes, outcomes.reward[:, None], reward_names or ("reward",), "reward")
     else:

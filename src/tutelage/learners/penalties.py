@@ -370,4 +370,4 @@ def _checked_allowance(given_by: Mismatch | Preference, kind: str) -> Allowance:
     check_norm(given_by.norm, kind)
     if not given_by.penalty > 0:
         raise InvalidModel(f"the {kind} penalty must be positive (infinite for hard), got {given_by.penalty}")
-    return checked_allowance(given_by.allowance, kind)
+    return checked_allowance(given_by.allowance, f"the {kind} allowance")

@@ -62,24 +62,21 @@ def total_time(mdp: MDP) -> float:
     return float(-mdp.duration[0] / np.log(mdp.discount[0]))
 
 
-def is_in_words(given: Allowance) -> bool:
-    """Whether an allowance is more than numbers: it has names or shares."""
-    is_shared = isinstance(given, Sequence) and any(isinstance(amount, Share) for amount in given)
-    return is_shared or isinstance(given, Mapping | Share)
+def checked_allowance(given: Allowance, name: str, least: float = 0.0) -> Allowance:
+    """The allowance with a read-only array or mapping in it; one below `least` or not a number is refused.
 
-
-def checked_allowance(given: Allowance, kind: str) -> Allowance:
-    """The allowance with a read-only array or mapping in it; one that is negative or not a number is refused."""
+    An amount in a mapping or beside a share is never negative.
+    """
     if isinstance(given, Share):
         return given
     if isinstance(given, Mapping):
         return MappingProxyType({str(name): _amount(value, f"of {name!r}") for name, value in given.items()})
-    if is_in_words(given):
-        return tuple(_amount(value, f"number {place}") for place, value in enumerate(given))  # type: ignore[arg-type]
+    if isinstance(given, Sequence) and any(isinstance(amount, Share) for amount in given):
+        return tuple(_amount(value, f"number {place}") for place, value in enumerate(given))
     values = np.asarray(given)
-    numbers = floats(values, f"the {kind} allowance", ndim=values.ndim)
-    if values.ndim > 1 or (values.size and numbers.min() < 0):
-        raise InvalidModel(f"the {kind} allowance must be a number or one per feature, none negative; got {values}")
+    numbers = floats(values, name, ndim=min(values.ndim, 1))
+    if numbers.min(initial=np.inf) < least:
+        raise InvalidModel(f"{name} must be a number or one per feature, none negative; got {values}")
     return numbers
 
 
@@ -102,14 +99,11 @@ def allowance_vector(given: Allowance, mdp: MDP, names: tuple[str, ...], name: s
                 raise InvalidModel(f"{name} names {key!r}, which is not one of the {what}; {suggestion(key, names)}")
         others = given.get(OTHERS, 0.0 if name == "mismatch_allowance" else np.inf)
         amounts = [given.get(key, others) for key in names]
-    elif isinstance(given, Share):
+    elif np.ndim(amounts) == 0:
         amounts = [given] * len(names)
-    if isinstance(amounts, Sequence):
-        amounts = [part.fraction * total_time(mdp) if isinstance(part, Share) else part for part in amounts]
-    values = np.array(amounts, np.float64)
-    if values.ndim:
-        check_length(values, len(names), name, what)
-    return freeze(values if values.ndim else np.full(len(names), float(values)))
+    limits = np.array([part.fraction * total_time(mdp) if isinstance(part, Share) else part for part in amounts])
+    check_length(limits, len(names), name, what)
+    return freeze(limits)
 
 
 def read_allowance(text: str) -> Amount | tuple[Amount, ...] | dict[str, Amount]:

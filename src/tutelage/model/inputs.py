@@ -53,11 +53,10 @@ def rows_of_actions(transition: ArrayLike | Sequence[Any]) -> tuple[SparseRows, 
     """Rows s * A + a, and A, from a dense (S, A, S) array or from A sparse matrices (S, S)."""
     if isinstance(transition, Sequence) and any(sparse.issparse(matrix) for matrix in transition):
         rows = [arrays.sparse_rows(matrix, f"the matrix of action {a}") for a, matrix in enumerate(transition)]
-        for action, matrix in enumerate(rows):
-            if matrix.shape != (rows[0].shape[0],) * 2:
-                told = f"the matrix of action {action} has shape {matrix.shape}"
-                raise InvalidModel(f"{told}; all must be the same (S, S)")
-        by_action = np.arange(rows[0].shape[0] * len(rows)).reshape(len(rows), -1)
+        n, told = rows[0].shape[0], "all must be the same (S, S)"
+        is_other = [matrix.shape != (n, n) for matrix in rows]
+        arrays.refuse(is_other, lambda a: f"the matrix of action {a} has shape {rows[a].shape}; {told}")
+        by_action = np.arange(n * len(rows)).reshape(len(rows), -1)
         return sparse.vstack(rows, format="csr")[by_action.T.ravel()], len(rows)
     array = arrays.floats(transition, "transition", ndim=3)
     if array.shape[0] != array.shape[2] or 0 in array.shape:
@@ -74,12 +73,11 @@ def by_choice(values: ArrayLike, table: tuple[int, int], name: str) -> NDArray[A
 def checked_discount(value: ArrayLike, n_choices: int) -> float | Vector:
     """The one discount, or a read-only vector (C,) of at least two different ones."""
     given = arrays.any_array(value, "discount")
-    if not given.ndim and given.dtype.kind not in "biuf":
+    is_one = given.ndim == 0
+    if is_one and given.dtype.kind not in "biuf":
         raise InvalidModel(f"discount must be a number, got {given.item()!r}")
-    discounts = arrays.floats(given, "discount", ndim=1) if given.ndim else given[None].astype(np.float64)
-    if given.ndim:
-        arrays.check_length(discounts, n_choices, "discount", "choices")
-    is_wrong, place = ~((discounts > 0) & (discounts <= 1)), "[{}]" if given.ndim else ""
+    discounts = given[None].astype(np.float64) if is_one else arrays.vector(given, "discount", n_choices, "choices")
+    is_wrong, place = ~((discounts > 0) & (discounts <= 1)), "" if is_one else "[{}]"
     arrays.refuse(is_wrong, lambda i: f"discount{place.format(i)} must be above 0 and at most 1, got {discounts[i]}")
     return float(discounts[0]) if (discounts == discounts[0]).all() else discounts
 

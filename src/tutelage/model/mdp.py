@@ -144,14 +144,9 @@ class MDP(Readable):
         times = None if duration is None else checked_duration(duration, int(first[-1]))
         given = given if times is None else inputs.timed_discounts(given, times)
         labels = None if state_names is None and choice_names is None else Labels(first, state_names, choice_names)
-        ends: Any = goals if np.size(goals) else np.zeros(0, dtype=np.int64)
-        return cls(transition, first, cast(Vector, initial), given, labels, duration=times, goals=ends)
+        return cls(transition, first, cast(Vector, initial), given, labels, duration=times, goals=cast(Indices, goals))
 
     __setstate__ = arrays.set_state
-
-    def labelled(self, labels: Labels | None) -> Self:
-        """The same MDP with other names; its arrays are shared."""
-        return arrays.changed(self, labels=labels)
 
     def starting_in(self, start: Hashable | ArrayLike) -> Self:
         """The same MDP with another start: a state, by name or number, or a distribution (S,), a list or an array."""
@@ -258,7 +253,7 @@ class Domain(Readable):
         choices = known.choices if self.choice_names is None else self.choice_names
         if states is not known.states or choices is not known.choices:
             known = Labels(self.mdp.first_choice, states, choices, known.finals)
-            arrays.set_fields(self, mdp=self.mdp.labelled(known))
+            arrays.set_fields(self, mdp=arrays.changed(self.mdp, labels=known))
         arrays.set_fields(self, state_names=known.states, choice_names=known.choices)
         for kind in ("reward", "preference"):
             arrays.set_fields(self, **inputs.domain_features(self, kind))
@@ -300,14 +295,10 @@ class Domain(Readable):
         """The same domain with another start; see `MDP.starting_in`."""
         return arrays.changed(self, mdp=self.mdp.starting_in(start))
 
-    def with_matrices(self, reward: Matrix, preference: Matrix, *, reward_names: tuple[str, ...] = ()) -> Self:
+    def with_matrices(self, reward: Matrix, preference: Matrix) -> Self:
         """The same domain with other feature matrices, which are not checked: for solvers that change units."""
-        fields: dict[str, Any] = {
-            "reward_features": arrays.freeze(reward),
-            "preference_features": arrays.freeze(preference),
-        }
-        fields |= {"reward_names": reward_names or self.reward_names, "reward_arrivals": {}, "preference_arrivals": {}}
-        return arrays.changed(self, **fields)
+        features = {"reward_features": arrays.freeze(reward), "preference_features": arrays.freeze(preference)}
+        return arrays.changed(self, **features, reward_arrivals={}, preference_arrivals={})
 
     def arrivals(self, kind: str) -> Iterator[tuple[int, SparseRows]]:
         """The column of each feature on arrival, "reward" or "preference", and phi(c, s'), a sparse (C, S)."""
@@ -345,8 +336,7 @@ class Domain(Readable):
 
 def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values on states, repeated for each choice of the state; values on choices unchanged."""
-    first = mdp.first_choice
-    return values if len(values) == first[-1] else values.repeat(first[1:] - first[:-1], axis=0)
+    return values if len(values) == mdp.n_choices else values.repeat(mdp.choices_per_state, axis=0)
 
 
 def combined_features(domain: Domain) -> Matrix:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutelage.arrays import AsNames, Indices, integers, refuse, set_fields, set_state
-from tutelage.outcomes import InvalidInput, InvalidModel, printable
+from tutelage.outcomes import InvalidInput, InvalidModel, as_text
 
 LAST_STATE = "end"
 # The reward feature of a road map that is 1 at a goal.
@@ -47,11 +47,6 @@ def check_name(name: Any, place: str) -> Any:
     elif not is_hashable(name):
         raise InvalidModel(f"the name {name!r} of {place} is not hashable; give a string")
     return name
-
-
-def as_text(name: Any) -> str:
-    """A name on one line of a terminal or a table."""
-    return printable(str(name))
 
 
 def is_hashable(name: Any) -> bool:
@@ -149,9 +144,6 @@ class ChoiceNames(_Made):
 
     def __len__(self) -> int:
         return self._n
-
-
-StateNames = Names | GridNames
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -259,7 +251,7 @@ def _refuse_repeated(names: Sequence[Hashable], where: str, what: str) -> None:
             raise InvalidModel(f"the {where} have different names, but {what} {seen[name]} and {number} are {name!r}")
 
 
-def to_json(names: StateNames | ChoiceNames) -> NDArray[np.uint8]:
+def to_json(names: Names | GridNames | ChoiceNames) -> NDArray[np.uint8]:
     """Names as the bytes of a JSON text: a list, or the sizes of a grid."""
     if isinstance(names, GridNames):
         data: Any = {"rows": names.n_rows, "columns": names.n_columns, "end": names.has_end}

@@ -62,40 +62,31 @@ def policy_from_occupancy(mdp: "MDP", occupancy: ArrayLike) -> Vector:
 
     In a state that is never visited the policy is uniform. Entries below zero by rounding count as zero.
     """
-    visits = arrays.floats(occupancy, "occupancy", ndim=1)
-    arrays.check_length(visits, mdp.n_choices, "occupancy", "choices")
+    visits = arrays.vector(occupancy, "occupancy", mdp.n_choices, "choices")
     if visits.min() < -1e-6 * max(1.0, visits.max()):
         raise InvalidModel(f"occupancy[{visits.argmin()}] is {visits.min()}; visits cannot be negative")
-    visits = np.maximum(visits, 0.0)
-    total = sum_by_state(mdp, visits)
+    visits, counts = np.maximum(visits, 0.0), mdp.choices_per_state
     # Below this the sum is subnormal, and the quotient has few correct digits.
-    is_unvisited = ~(total > np.finfo(np.float64).tiny)
-    # A large MDP has room for few arrays over its choices.
-    policy = np.repeat(np.where(is_unvisited, 1.0, total), mdp.choices_per_state)
-    np.divide(visits, policy, out=policy)
-    count = mdp.choices_per_state[is_unvisited]
-    policy[np.repeat(is_unvisited, mdp.choices_per_state)] = np.repeat(1.0 / count, count)
-    return arrays.freeze(policy)
+    is_unvisited = ~(sum_by_state(mdp, visits) > np.finfo(np.float64).tiny)
+    visits[np.repeat(is_unvisited, counts)] = 1.0
+    # In place, because a large MDP has room for few arrays over its choices.
+    visits /= np.repeat(sum_by_state(mdp, visits), counts)
+    return arrays.freeze(visits)
 
 
 def check_policy(mdp: "MDP", policy: ArrayLike) -> Vector:
     """A read-only policy (C,), refused unless it sums to one in each state; the message names the first wrong state."""
-    values = arrays.floats(policy, "policy", ndim=1)
-    arrays.check_length(values, mdp.n_choices, "policy", "choices")
-    if values.min() < 0:
-        raise InvalidModel(f"policy[{values.argmin()}] is {values.min()}; a probability cannot be negative")
-    totals = sum_by_state(mdp, values)
-    wrong = np.flatnonzero(np.abs(totals - 1) > arrays.sum_tolerance(mdp.choices_per_state))
-    if len(wrong):
-        place = mdp.names.describe_state(int(wrong[0]))
-        raise InvalidModel(f"the policy sums to {totals[wrong[0]]:.10g} in {place}; it must sum to one")
+    values = arrays.vector(policy, "policy", mdp.n_choices, "choices")
+    arrays.refuse(values < 0, lambda c: f"policy[{c}] is {values[c]}; a probability cannot be negative")
+    totals, told = sum_by_state(mdp, values), "it must sum to one"
+    is_wrong = np.abs(totals - 1) > arrays.sum_tolerance(mdp.choices_per_state)
+    arrays.refuse(is_wrong, lambda s: f"the policy sums to {totals[s]:.10g} in {mdp.names.describe_state(s)}; {told}")
     return arrays.freeze(values / arrays.divisors(totals, mdp.choices_per_state).repeat(mdp.choices_per_state))
 
 
 def check_ends(mdp: "MDP") -> None:
     """Refuse an MDP with a state from which neither an end nor a discounted choice can be reached."""
-    may_end = np.logical_or.reduceat(_leaves(mdp), mdp.first_choice[:-1])
-    lost = np.flatnonzero(_next_states(mdp, np.ones(mdp.n_choices, np.bool_), may_end) < 0)
+    lost = np.flatnonzero(ending_choice(mdp, np.ones(mdp.n_choices, np.bool_)) < 0)
     if len(lost):
         place, others = mdp.names.describe_state(int(lost[0])), f" (nor from {len(lost) - 1} others)" * (len(lost) > 1)
         raise InvalidModel(
@@ -112,29 +103,22 @@ def _leaves(mdp: "MDP") -> Flags:
 
 def ending_choice(mdp: "MDP", is_taken: Flags) -> Indices:
     """(S,), one choice per state that ends, among those which are taken (C,); -1 where these never end."""
-    moves, counts, starts = mdp.continuing, mdp.choices_per_state, mdp.first_choice[:-1]
-    may_end = _leaves(mdp) & is_taken
-    state = np.repeat(np.arange(len(counts)), np.diff(moves.indptr[mdp.first_choice]))
+    n, moves, starts = mdp.n_states, mdp.continuing, mdp.first_choice[:-1]
+    counts, n_entries = mdp.choices_per_state, np.diff(moves.indptr)
+    may_end, state = _leaves(mdp) & is_taken, np.repeat(mdp.state_of_choice, n_entries)
     is_last = np.logical_or.reduceat(may_end, starts) | ~np.logical_or.reduceat(is_taken, starts)
-    towards = _next_states(mdp, is_taken, is_last)
-    leads = is_taken & np.logical_or.reduceat((moves.indices == towards[state]) & (moves.data > 0), moves.indptr[:-1])
-    chosen = np.flatnonzero(leads | (may_end & np.repeat(towards == len(counts), counts)))[::-1]
-    choice = np.full(len(counts), -1)
+    is_move = np.repeat(is_taken, n_entries) & (moves.data > 0)
+    # One more state, from which all last states are one move away, in the graph of the moves backwards.
+    begin = np.append(moves.indices[is_move], np.full(np.count_nonzero(is_last), n))
+    end = np.append(state[is_move], np.flatnonzero(is_last))
+    graph = sparse.csr_array((np.ones(len(begin), np.int8), (begin, end)), (n + 1, n + 1))
+    # The next state on a shortest way: n in the last states, negative without a way.
+    towards = csgraph.breadth_first_order(graph, n, return_predecessors=True)[1][:n]
+    leads = np.logical_or.reduceat((moves.indices == towards[state]) & is_move, moves.indptr[:-1])
+    chosen = np.flatnonzero(leads | (may_end & np.repeat(towards == n, counts)))[::-1]
+    choice = np.full(n, -1)
     choice[mdp.state_of_choice[chosen]] = chosen
     return choice
-
-
-def _next_states(mdp: "MDP", is_taken: Flags, goals: Flags) -> Indices:
-    """(S,), the next state on a shortest way to a goal by choices that are taken (C,); S in goals, -1 without a way."""
-    n, moves = mdp.n_states, mdp.continuing
-    entry = np.flatnonzero(np.repeat(is_taken, np.diff(moves.indptr)) & (moves.data > 0))
-    state = np.repeat(np.arange(n), np.diff(moves.indptr[mdp.first_choice]))
-    # One more state, from which all goals are one move away, in the graph of the moves backwards.
-    begin = np.append(moves.indices[entry], np.full(np.count_nonzero(goals), n))
-    end = np.append(state[entry], np.flatnonzero(goals))
-    graph = sparse.csr_array((np.ones(len(begin), np.int8), (begin, end)), (n + 1, n + 1))
-    _, before = csgraph.breadth_first_order(graph, n, return_predecessors=True)
-    return np.asarray(np.maximum(before[:n], -1))
 
 
 def goes_on(mdp: "MDP") -> Flags:

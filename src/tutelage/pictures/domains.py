@@ -26,9 +26,8 @@ from tutelage.data.showing import Shown, ShownDemonstration
 from tutelage.environments.object_world import ObjectWorld
 from tutelage.environments.roads import places, ways
 from tutelage.model.mdp import Domain, absorbing_states, combined_features
-from tutelage.model.names import as_text
 from tutelage.model.policy import check_policy
-from tutelage.outcomes import InvalidInput
+from tutelage.outcomes import InvalidInput, as_text
 from tutelage.pictures.plots import COLOURS, draw_rounds, look
 from tutelage.pictures.world import draw_world
 from tutelage.roles import Lesson, Response
