@@ -107,11 +107,6 @@ class Searches(NamedTuple):
     n_followed: int
 
 
-def fits_of(evidence: Evidence, searches: Searches) -> tuple[Fit, ...]:
-    """The different fits of the searches, the closest first."""
-    return _distinct(evidence, [evidence.described(end) for end in searches.ends])
-
-
 @lru_cache(maxsize=64)
 def search_fits(evidence: Evidence, effort: Effort) -> Searches:
     """The first searches: from the best fit of all answers but the last, and from other learners until a fit is good.
@@ -191,11 +186,11 @@ def _best(ends: Sequence[Search]) -> Search:
 
 def fits_near(evidence: Evidence, *near: Vector) -> tuple[Fit, ...]:
     """The different fits near some parameters, the closest first; none where they cannot be computed."""
-    fits = list[Fit]()
+    ends = list[Search]()
     for theta in near:
         with suppress(TutelageError):
-            fits.append(evidence.described(evidence.search(evidence.inside(theta), PATH.smoothing[-1:])))
-    return _distinct(evidence, fits)
+            ends.append(evidence.search(evidence.inside(theta), PATH.smoothing[-1:]))
+    return fits_of(evidence, ends)
 
 
 def _starts(evidence: Evidence) -> list[Vector]:
@@ -241,10 +236,10 @@ def _across_kinks(evidence: Evidence, search: Search) -> list[Vector]:
     return starts
 
 
-def _distinct(evidence: Evidence, fits: Sequence[Fit]) -> tuple[Fit, ...]:
-    """The different fits, the closest first."""
+def fits_of(evidence: Evidence, ends: Sequence[Search]) -> tuple[Fit, ...]:
+    """The different fits at the ends of searches, the closest first."""
     distinct, points = list[Fit](), list[Vector]()
-    for fit in sorted(fits, key=lambda fit: fit.cost):
+    for fit in sorted(map(evidence.described, ends), key=lambda fit: fit.cost):
         point = np.append(np.log(fit.theta[:2]), fit.theta[2:] / evidence.unit[2:])
         if not any(np.isclose(point, other, rtol=0, atol=START.apart).all() for other in points):
             distinct.append(fit)
