@@ -62,12 +62,6 @@ class BaseTeacher(Readable):
         """An optimal policy of the unconstrained MDP."""
         return Opening(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
 
-    def _set_defaults(self, **defaults: float) -> None:
-        """Give each field that is BY_UNITS its default, which depends on the units of the domain."""
-        for name, value in defaults.items():
-            if getattr(self, name) is BY_UNITS:
-                object.__setattr__(self, name, value)
-
 
 class OneLessonTeacher(BaseTeacher):
     """A teacher whose opening lesson is its only lesson. A subclass defines `open() -> Opening`."""
