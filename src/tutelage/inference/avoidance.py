@@ -37,7 +37,7 @@ import numpy as np
 from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
-from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, Vector, freeze, vector
 from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.constrained.problem import or_one
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
@@ -141,10 +141,10 @@ def infer_preferences(
         raise InvalidInput(f"pair {number} must be a domain and its demonstrations, got {pair!r}")
     if sum(walks.n for _, walks in pairs) < 2:
         raise InvalidInput("infer_preferences needs at least two trajectories; one has no standard error")
-    given = None if reward_weights is None else floats(reward_weights, "reward_weights", ndim=1)
-    if given is not None:
-        check_length(given, pairs[0][0].n_reward, "reward_weights", "reward features")
-    return _Inference(pairs[0][0], Behaviour.of(pairs), given).estimate(confidence)
+    first, given = pairs[0][0], None
+    if reward_weights is not None:
+        given = vector(reward_weights, "reward_weights", first.n_reward, "reward features")
+    return _Inference(first, Behaviour.of(pairs), given).estimate(confidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -37,8 +37,7 @@ class EntropyLearner(Readable):
     dual: Dual = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        dual = Dual(self.domain, self.mismatch.on(self.domain), self.preference.on(self.domain))
-        object.__setattr__(self, "dual", dual)
+        set_fields(self, dual=Dual(self.domain, self.mismatch.on(self.domain), self.preference.on(self.domain)))
 
     @property
     def mismatch_penalty(self) -> float:
