@@ -125,13 +125,11 @@ class LearnerEstimate(Readable):
 
     def __str__(self) -> str:
         lines = [f"C_r: {_shown(self.mismatch_penalty)}", f"C_c: {_shown(self.violation_penalty)}"]
-        for name, verdict, allowance in zip(
-            self.domain.preference_names, self.preferences, self.violation_allowance, strict=True
-        ):
-            lines.append(f"{name}: {verdict}, delta {_shown(allowance)}")
-        if not (self.explains or self.contradiction):
-            lines.append("no single learner was computed that gives these answers")
-        return "\n".join([*lines, *([self.contradiction] if self.contradiction else [])])
+        rows = zip(self.domain.preference_names, self.preferences, self.violation_allowance, strict=True)
+        lines += [f"{name}: {verdict}, delta {_shown(allowance)}" for name, verdict, allowance in rows]
+        if self.contradiction or not self.explains:
+            lines.append(self.contradiction or "no single learner was computed that gives these answers")
+        return "\n".join(lines)
 
 
 def infer_learner(
