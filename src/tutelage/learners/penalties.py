@@ -266,12 +266,11 @@ class Tangents:
         if not self.constraints.preference.functions:
             return self, multipliers
         here, y = self.touched(multipliers)
-        loose = here._loose(point)
-        is_settled = self.moving is None
-        if self.moving is not None and self.centre is not None:
+        loose, moving, is_settled = here._loose(point), self.moving, True
+        if moving is not None:
             # A program may leave a tangent that binds beside the solution, in a direction without curvature, where the
             # Hessian is another one.
-            away = float((np.abs(point - self.centre - multipliers[len(y) :]) / self.moving.sizes).max())
+            away = float((np.abs(point - moving.centre - multipliers[len(y) :]) / moving.sizes).max())
             is_settled = away <= AWAY or not (y[len(self.constraints.rows) :] > 0).any()
         if is_settled and not len(loose):
             return self, multipliers
