@@ -24,7 +24,7 @@ from tutelage.inference.fit_search import (
 
 
 def best_fit(evidence, effort):
-    return fits_of(evidence, search_fits(evidence, effort))[0]
+    return fits_of(evidence, search_fits(evidence, effort).ends)[0]
 
 
 @pytest.mark.parametrize("n_steps", [10, 300, 3_000])

@@ -37,7 +37,7 @@ import numpy as np
 from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
-from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, Vector, freeze, vector
 from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.constrained.problem import or_one
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
@@ -141,10 +141,11 @@ def infer_preferences(
         raise InvalidInput(f"pair {number} must be a domain and its demonstrations, got {pair!r}")
     if sum(walks.n for _, walks in pairs) < 2:
         raise InvalidInput("infer_preferences needs at least two trajectories; one has no standard error")
-    given = None if reward_weights is None else floats(reward_weights, "reward_weights", ndim=1)
-    if given is not None:
-        check_length(given, pairs[0][0].n_reward, "reward_weights", "reward features")
-    return _Inference(pairs[0][0], Behaviour.of(pairs), given).estimate(confidence)
+    first: Domain = pairs[0][0]
+    n_known, base = 0 if reward_weights is None else first.n_reward, np.zeros(len(first.names))
+    if reward_weights is not None:
+        base[:n_known] = vector(reward_weights, "reward_weights", n_known, "reward features")
+    return _Inference(first, Behaviour.of(pairs), base, n_known).estimate(confidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,22 +165,17 @@ class _Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Inference:
-    """What behaviour tells about the weights. given: (d_r,), known reward weights."""
+    """What behaviour tells about the weights. base: (d,), the known weights, the first `n_known` of all."""
 
     domain: Domain
     behaviour: Behaviour
-    given: Vector | None
-
-    @property
-    def base(self) -> Vector:
-        """(d,), the known weights."""
-        known = np.zeros(self.domain.n_reward) if self.given is None else self.given
-        return np.concatenate([known, np.zeros(self.domain.n_preference)])
+    base: Vector
+    n_known: int
 
     @property
     def unknown(self) -> Indices:
         """(k,), the features whose weights are unknown."""
-        return np.arange(0 if self.given is None else self.domain.n_reward, len(self.domain.names))
+        return np.arange(self.n_known, len(self.domain.names))
 
     def matched(self) -> _Fit:
         """The match of all unknowns, each in the unit of what is met of its feature."""
@@ -230,8 +226,8 @@ class _Inference:
             low=low,
             high=high,
             p_value=p_value,
-            reward_weights=weight[:d_r] if self.given is None else self.given.copy(),
-            reward_error=np.where(kept, error, np.inf)[:d_r] if self.given is None else np.zeros(d_r),
+            reward_weights=self.base[:d_r].copy() if self.n_known else weight[:d_r],
+            reward_error=np.zeros(d_r) if self.n_known else np.where(kept, error, np.inf)[:d_r],
             n=self.behaviour.n,
             confidence=confidence,
             bias=float((self.behaviour.bias / or_one(width)).max(initial=0.0)),
@@ -299,9 +295,8 @@ class _Inference:
             parts.append(np.column_stack([counts - soft.ahead[walks.states[walks.offsets[:-1]]], surprise]))
             slope, logs = slope + change / self.behaviour.n, logs + likelihood
         apart, surprise = np.vstack(parts)[:, :-1], np.vstack(parts)[:, -1]
-        d_r = 0 if self.given is None else self.domain.n_reward
-        moments = np.column_stack([apart[:, :d_r], surprise])
-        slopes = np.vstack([fit.soft.jacobian[:d_r], slope])
+        moments = np.column_stack([apart[:, : self.n_known], surprise])
+        slopes = np.vstack([fit.soft.jacobian[: self.n_known], slope])
         corrected = moments - apart @ influence.T @ (slopes @ fit.lift).T
         size, bias = corrected.std(axis=0, ddof=1), self.behaviour.bias
         varies = size > 1e-9 * (np.abs(moments).max(axis=0) + np.abs(bias).max(initial=0.0))
@@ -309,7 +304,7 @@ class _Inference:
         if k == 0 or self.behaviour.n <= k + 1:
             return math.nan, logs
         # Deviations within the truncation bias of the counts are none.
-        allowed = np.append(bias[:d_r], 0.0)[varies]
+        allowed = np.append(bias[: self.n_known], 0.0)[varies]
         mean = moments.mean(axis=0)[varies]
         mean = np.sign(mean) * np.maximum(np.abs(mean) - allowed, 0.0) / size[varies]
         spread = np.linalg.pinv(np.atleast_2d(np.corrcoef(corrected[:, varies], rowvar=False)), rcond=1e-8)

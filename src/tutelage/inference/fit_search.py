@@ -27,7 +27,7 @@ from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers
-from tutelage.inference.misfit import LARGEST, PATH, SMALLEST, TYPICAL, Evidence, Fit, Search
+from tutelage.inference.misfit import FITS, LARGEST, SMALLEST, TYPICAL, Evidence, Fit, Search
 from tutelage.model.mdp import combined_features
 from tutelage.outcomes import NotConverged, TutelageError
 
@@ -107,11 +107,6 @@ class Searches(NamedTuple):
     n_followed: int
 
 
-def fits_of(evidence: Evidence, searches: Searches) -> tuple[Fit, ...]:
-    """The different fits of the searches, the closest first."""
-    return _distinct(evidence, [evidence.described(end) for end in searches.ends])
-
-
 @lru_cache(maxsize=64)
 def search_fits(evidence: Evidence, effort: Effort) -> Searches:
     """The first searches: from the best fit of all answers but the last, and from other learners until a fit is good.
@@ -161,18 +156,18 @@ def _followed(evidence: Evidence, begun: Searches, budget: outcomes.Budget, n_pa
 
 def _paths(evidence: Evidence, last: Search | None, budget: outcomes.Budget) -> list[Path]:
     """The paths in the order in which they are followed. last: the best fit of all answers but the last."""
-    first, others = list[Path](), [Path(start, PATH.smoothing) for start in _starts(evidence)]
+    first, others = list[Path](), [Path(start, FITS.smoothing) for start in _starts(evidence)]
     with suppress(TutelageError), outcomes.spending(budget):
-        first = [Path(start, PATH.smoothing[-1:], near) for start, near in guesses(evidence)]
+        first = [Path(start, FITS.smoothing[-1:], near) for start, near in guesses(evidence)]
     if last is None:
         return [*first, *others]
     u = evidence.inside(evidence.described(last).theta)
-    others = [Path(u, PATH.smoothing), *others]
+    others = [Path(u, FITS.smoothing), *others]
     # A round has steps for one kind of path beside that from the last fit, so the kinds take turns. Samples are
     # explained by many learners, and the first kind finds the simpler ones.
     is_first = evidence.is_sampled or len(evidence.shown) % 2
     both = [*first, *others] if is_first else [*others, *first]
-    return [Path(u, PATH.smoothing[-1:], last.answer.here.source), *both]
+    return [Path(u, FITS.smoothing[-1:], last.answer.here.source), *both]
 
 
 def _search(evidence: Evidence, path: Path, budget: outcomes.Budget) -> list[Search]:
@@ -191,11 +186,11 @@ def _best(ends: Sequence[Search]) -> Search:
 
 def fits_near(evidence: Evidence, *near: Vector) -> tuple[Fit, ...]:
     """The different fits near some parameters, the closest first; none where they cannot be computed."""
-    fits = list[Fit]()
+    ends = list[Search]()
     for theta in near:
         with suppress(TutelageError):
-            fits.append(evidence.described(evidence.search(evidence.inside(theta), PATH.smoothing[-1:])))
-    return _distinct(evidence, fits)
+            ends.append(evidence.search(evidence.inside(theta), FITS.smoothing[-1:]))
+    return fits_of(evidence, ends)
 
 
 def _starts(evidence: Evidence) -> list[Vector]:
@@ -216,7 +211,7 @@ def _changed(evidence: Evidence, search: Search, budget: outcomes.Budget) -> lis
     for _ in range(START.n_changes if evidence.is_sampled else 0):
         if best.value <= evidence.goal.good:
             break
-        paths = [Path(start, PATH.smoothing[-1:], best.answer.here.source) for start in _across_kinks(evidence, best)]
+        paths = [Path(start, FITS.smoothing[-1:], best.answer.here.source) for start in _across_kinks(evidence, best)]
         tried = [end for path in paths for end in _search(evidence, path, budget)]
         if not tried or _best(tried).value > START.helps * best.value:
             break
@@ -241,10 +236,10 @@ def _across_kinks(evidence: Evidence, search: Search) -> list[Vector]:
     return starts
 
 
-def _distinct(evidence: Evidence, fits: Sequence[Fit]) -> tuple[Fit, ...]:
-    """The different fits, the closest first."""
+def fits_of(evidence: Evidence, ends: Sequence[Search]) -> tuple[Fit, ...]:
+    """The different fits at the ends of searches, the closest first."""
     distinct, points = list[Fit](), list[Vector]()
-    for fit in sorted(fits, key=lambda fit: fit.cost):
+    for fit in sorted(map(evidence.described, ends), key=lambda fit: fit.cost):
         point = np.append(np.log(fit.theta[:2]), fit.theta[2:] / evidence.unit[2:])
         if not any(np.isclose(point, other, rtol=0, atol=START.apart).all() for other in points):
             distinct.append(fit)
@@ -292,7 +287,7 @@ def _shared(evidence: Evidence, lifts: Matrix) -> LeastSquares[Softs]:
     for multiplier in GUESS.starts:
         start, evaluate = np.repeat([TYPICAL[0], multiplier, 0.0], parts), partial(shared_misfits, evidence, lifts)
         end = least_squares(
-            evaluate, start, near, enough=GUESS.enough, gain=PATH.gain, max_evaluations=PATH.n_evaluations
+            evaluate, start, near, enough=GUESS.enough, gain=FITS.gain, max_evaluations=FITS.n_evaluations
         )
         ends.append(end)
         if end.value <= GUESS.enough:
@@ -308,9 +303,7 @@ def guesses(evidence: Evidence) -> list[tuple[Vector, Answers]]:
     is_missed = np.abs(apart) > matched * evidence.scales.unit[:d_r]
     best = _shared(evidence, shared_lifts(evidence, np.where(is_missed, np.sign(apart), 0.0))).answer
     q, softs = best.x[1 : 1 + d_c], best.here.source
-    weights, expectation = (
-        np.array(part) for part in zip(*((soft.weights, soft.expectation) for soft in softs), strict=True)
-    )
+    weights, expectation = np.array([soft.weights for soft in softs]), np.array([soft.expectation for soft in softs])
     largest = max(float(q.max(initial=0.0)), float(SMALLEST[1]))
     done = expectation[:, d_r:].mean(axis=0) / evidence.unit[2:]
     learners = []

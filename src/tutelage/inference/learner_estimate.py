@@ -125,13 +125,11 @@ class LearnerEstimate(Readable):
 
     def __str__(self) -> str:
         lines = [f"C_r: {_shown(self.mismatch_penalty)}", f"C_c: {_shown(self.violation_penalty)}"]
-        for name, verdict, allowance in zip(
-            self.domain.preference_names, self.preferences, self.violation_allowance, strict=True
-        ):
-            lines.append(f"{name}: {verdict}, delta {_shown(allowance)}")
-        if not (self.explains or self.contradiction):
-            lines.append("no single learner was computed that gives these answers")
-        return "\n".join([*lines, *([self.contradiction] if self.contradiction else [])])
+        rows = zip(self.domain.preference_names, self.preferences, self.violation_allowance, strict=True)
+        lines += [f"{name}: {verdict}, delta {_shown(allowance)}" for name, verdict, allowance in rows]
+        if self.contradiction or not self.explains:
+            lines.append(self.contradiction or "no single learner was computed that gives these answers")
+        return "\n".join(lines)
 
 
 def infer_learner(
@@ -154,13 +152,8 @@ def infer_learner(
     rules out a learner of Sec. 3.2; its absence does not prove one. With one reward feature, for example, a squared
     mismatch penalty or a mismatch allowance cannot be told from C_r.
     """
-    return estimate_from(
-        domain,
-        rounds,
-        observed=observed,
-        n_trajectories=whole_number(n_trajectories, "n_trajectories", least=0),
-        accuracy=accuracy,
-    )
+    n = whole_number(n_trajectories, "n_trajectories", least=0)
+    return estimate_from(domain, rounds, observed=observed, n_trajectories=n, accuracy=accuracy)
 
 
 def estimate_from(
@@ -168,7 +161,7 @@ def estimate_from(
     rounds: Sequence[Round],
     *,
     observed: Observed,
-    n_trajectories: int = 0,
+    n_trajectories: int,
     accuracy: float = EXACT_ANSWER,
     has_intervals: bool = True,
     effort: Effort = THOROUGH,
@@ -219,7 +212,7 @@ def _exact(evidence: Evidence, rounds: Sequence[Round], accuracy: float) -> Lear
                 plausible, misfit = (closer.theta, again) if again < misfit else (plausible, misfit)
     except Contradiction as failure:
         space, explained, contradiction = evidence.everything, [], str(failure)
-        plausible, misfit = fits_of(evidence, search_fits(evidence, THOROUGH))[0].theta, math.inf
+        plausible, misfit = fits_of(evidence, search_fits(evidence, THOROUGH).ends)[0].theta, math.inf
     residual = max((answer.residual for answer in answers), default=math.inf)
     known = (tuple(answers), tuple(explained))
     return LearnerEstimate(domain, space, residual, contradiction, plausible, misfit <= REPRODUCED, *known)
@@ -227,7 +220,7 @@ def _exact(evidence: Evidence, rounds: Sequence[Round], accuracy: float) -> Lear
 
 def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_intervals: bool) -> LearnerEstimate:
     """The estimate by least squares."""
-    best, *others = fits_of(evidence, searches)
+    best, *others = fits_of(evidence, searches.ends)
     misfit = float((np.abs(best.answers - evidence.target) / evidence.scales.unit)[:, : evidence.n_seen].max())
     contradiction, space = misfit_of(best, evidence), evidence.everything
     if has_intervals and not contradiction:

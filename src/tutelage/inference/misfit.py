@@ -30,13 +30,16 @@ SMALLEST, TYPICAL, LARGEST = np.array([1e-4, 1e-3]), np.array([0.3, 3.0]), np.ar
 
 
 @dataclass(frozen=True, slots=True)
-class PathRule:
-    """How a path is followed.
+class FitRule:
+    """How a path is followed, and which fits are close.
 
     smoothing: along the path, in nats; the last step has none. guided: steps with at least this smoothing prefer
     typical penalties, with the weight `guide`, and allowances that bind nothing, with a tenth of it. n_evaluations: of
     each step. gain: a relative decrease that is too small for one more evaluation, before the last step. finer: the
     accuracy of answers, as a share of the last misfit, but between `finest` and `coarsest`, relative to their range.
+    end: added to the distance of an exact answer from the ends of its range, relative to that range, for its weight.
+    fitted, explained, nearly: the weighted misfit at which a search ends, the largest with which a fit explains exact
+    answers, and with which only few paths are followed.
     """
 
     smoothing: tuple[float, ...] = (0.1, 0.01, 1e-3, 0.0)
@@ -47,22 +50,13 @@ class PathRule:
     finer: float = 1e-4
     finest: float = 1e-11
     coarsest: float = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class WeightRule:
-    """end: added to the distance of an exact answer from the ends of its range, relative to that range, for its weight.
-    fitted, explained, nearly: the weighted misfit at which a search ends, the largest with which a fit explains exact
-    answers, and with which only few paths are followed.
-    """
-
     end: float = 1e-3
     fitted: float = 1e-8
     explained: float = 1e-4
     nearly: float = 1e-2
 
 
-PATH, WEIGHT = PathRule(), WeightRule()
+FITS = FitRule()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +139,7 @@ class Evidence:
             of_answer = partial(sampling_weight, self.domain, n_seen=self.n_seen, n=self.n_trajectories)
             return np.array([of_answer(seen) for seen in self.seen])
         share = np.clip((self.target - self.scales.low) / self.scales.unit, 0.0, 1.0)
-        size = self.scales.unit * np.sqrt(np.minimum(share, 1 - share) + WEIGHT.end)
+        size = self.scales.unit * np.sqrt(np.minimum(share, 1 - share) + FITS.end)
         return np.asarray(np.eye(size.shape[1])[: self.n_seen] / size[:, None])
 
     @property
@@ -157,7 +151,7 @@ class Evidence:
     def goal(self) -> Goal:
         """When to end the search for a fit. Samples do not reject two standard deviations."""
         if not self.is_sampled:
-            enough, good, rough = (0.5 * misfit**2 for misfit in (WEIGHT.fitted, WEIGHT.explained, WEIGHT.nearly))
+            enough, good, rough = (0.5 * misfit**2 for misfit in (FITS.fitted, FITS.explained, FITS.nearly))
             return Goal(enough=enough, gain=1e-10, good=good, rough=rough, n_least=1, n_few=4)
         # Features that are hardly met do not vary between samples.
         rare = np.sum(self.weight**2 * rare_variance(self.domain, self.n_trajectories))
@@ -202,8 +196,8 @@ class Evidence:
                 u,
                 self.near,
                 enough=goal.enough,
-                gain=goal.gain if tau == smoothing[-1] else PATH.gain,
-                max_evaluations=PATH.n_evaluations,
+                gain=goal.gain if tau == smoothing[-1] else FITS.gain,
+                max_evaluations=FITS.n_evaluations,
                 source=last,
             )
             u, last = end.answer.x, end.answer.here.source
@@ -211,16 +205,16 @@ class Evidence:
 
     def evaluate(self, u: Vector, last: Answers | None, tau: float) -> Residuals[Answers]:
         """The weighted misfits of all answers and their derivative in u. tau: the smoothing."""
-        accuracy = tau or PATH.coarsest
+        accuracy = tau or FITS.coarsest
         if tau == 0 and last is not None:
             # Small beside the last misfit.
             misfit = float(np.abs(self.misfits(last.expectation)).max(initial=0.0))
-            accuracy = min(max(PATH.finer * misfit, PATH.finest), PATH.coarsest)
+            accuracy = min(max(FITS.finer * misfit, FITS.finest), FITS.coarsest)
         found = answers_of(self.domain, self.unit * u, np.array(self.shown), tau, last, accuracy=accuracy)
         values, slopes = self.misfits(found.expectation).ravel(), self.weight @ found.slopes * self.unit
         slopes = slopes.reshape(-1, len(u))
-        if tau >= PATH.guided:
-            guide = PATH.guide * np.concatenate([1 / TYPICAL, np.full(len(u) - 2, 0.1)])
+        if tau >= FITS.guided:
+            guide = FITS.guide * np.concatenate([1 / TYPICAL, np.full(len(u) - 2, 0.1)])
             values = np.append(values, guide * (u - np.concatenate([TYPICAL, self.limits[1][2:]])))
             slopes = np.vstack([slopes, np.diag(guide)])
         return Residuals(values, slopes, found)

@@ -39,8 +39,8 @@ class BayesianLearner(Readable):
         weights = floats(weights, "candidates", ndim=2)
         if weights.shape[1] != self.domain.n_reward or not len(weights):
             raise InvalidModel(f"candidates must be of shape (m, {self.domain.n_reward}), got {weights.shape}")
-        set_fields(self, candidates=weights)
-        set_fields(self, log_policies=freeze(np.array([np.log(self.policy(row)) for row in weights])))
+        log_policies = np.array([np.log(self.policy(row)) for row in weights])
+        set_fields(self, candidates=weights, log_policies=freeze(log_policies))
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The response after one more lesson."""

@@ -18,11 +18,12 @@ each, and the point where it touches is a variable (`convex_constraints`). Where
 
 import math
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Self
 
 import numpy as np
 
-from tutelage.arrays import Indices, Matrix, Readable, Vector, floats, freeze, set_fields
+from tutelage.arrays import Flags, Indices, Matrix, Readable, Vector, floats, freeze, set_fields
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.constrained.problem import HalfSpaces, or_one, sizes
 from tutelage.convex.blocks import Block
@@ -120,10 +121,7 @@ class Preference(Readable):
         names = (domain.preference_names if self.rows is None else linear) + tuple(g.name for g in self.functions)
         allowance = allowance_vector(self.allowance, domain.mdp, names, "violation_allowance", "preference constraints")
         # A constraint without a limit is none.
-        kept, n_rows = np.flatnonzero(np.isfinite(allowance)), len(rows)
-        functions = tuple(self.functions[j - n_rows] for j in kept[kept >= n_rows])
-        limited, rows = replace(self, functions=functions), rows[kept[kept < n_rows]]
-        return Constraints(domain, limited, rows, freeze(allowance[kept]), tuple(names[j] for j in kept))
+        return Constraints(domain, self, rows, allowance, names).only(np.isfinite(allowance))
 
     def cost(self, excess: Vector) -> float:
         """N, for the excess (g - delta)+; zero for hard preferences, where an excess is a numerical error."""
@@ -143,6 +141,13 @@ class Constraints:
     allowance: Vector
     names: tuple[str, ...]
 
+    def only(self, kept: Flags) -> "Constraints":
+        """Some of the constraints, kept (m,)."""
+        n_rows = len(self.rows)
+        preference = replace(self.preference, functions=tuple(compress(self.preference.functions, kept[n_rows:])))
+        names = tuple(compress(self.names, kept))
+        return Constraints(self.domain, preference, self.rows[kept[:n_rows]], freeze(self.allowance[kept]), names)
+
     def values(self, point: Vector) -> Vector:
         """(m,), g(mu_c) at mu_c = point (d_c,)."""
         return np.concatenate([self.rows @ point, [function.value(point) for function in self.preference.functions]])
@@ -156,10 +161,6 @@ class Constraints:
     def excess(self, point: Vector) -> Vector:
         """(m,), delta_c^soft: the part of g(mu_c) above the allowance."""
         return np.maximum(self.values(point) - self.allowance, 0.0)
-
-    def half_spaces(self) -> HalfSpaces:
-        """The linear constraints as limits on mu = (mu_r, mu_c)."""
-        return Tangents.linear(self).half_spaces()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -265,12 +266,11 @@ class Tangents:
         if not self.constraints.preference.functions:
             return self, multipliers
         here, y = self.touched(multipliers)
-        loose = here._loose(point)
-        is_settled = self.moving is None
-        if self.moving is not None and self.centre is not None:
+        loose, moving, is_settled = here._loose(point), self.moving, True
+        if moving is not None:
             # A program may leave a tangent that binds beside the solution, in a direction without curvature, where the
             # Hessian is another one.
-            away = float((np.abs(point - self.centre - multipliers[len(y) :]) / self.moving.sizes).max())
+            away = float((np.abs(point - moving.centre - multipliers[len(y) :]) / moving.sizes).max())
             is_settled = away <= AWAY or not (y[len(self.constraints.rows) :] > 0).any()
         if is_settled and not len(loose):
             return self, multipliers

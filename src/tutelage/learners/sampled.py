@@ -40,8 +40,8 @@ class CallbackLearner(Readable):
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The function's answer as a response; raises `InvalidModel` where no policy has the expectation answered."""
         domain, given = self.domain, self.answer(check_lesson(self.domain, lesson))
-        is_sampled, bias = isinstance(given, Demonstrations), np.zeros(len(domain.names))
-        if isinstance(given, Demonstrations):
+        bias = np.zeros(len(domain.names))
+        if is_sampled := isinstance(given, Demonstrations):
             seen = empirical_expectation(domain, given)
             given, bias = Expectation(seen.reward, seen.preference), seen.bias
         reward = given.reward if isinstance(given, Expectation) else floats(given, "the answer", ndim=1)

@@ -25,7 +25,7 @@ from typing import Literal, cast
 
 import numpy as np
 
-from tutelage.arrays import Flags, Vector
+from tutelage.arrays import Flags, Vector, set_fields
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, reward_limits, sizes
 from tutelage.model.mdp import Domain
@@ -168,7 +168,7 @@ class VolumeSearchTeacher(CutTeacher):
         super().__post_init__()
         if self.stop_tolerance is BY_UNITS:
             norm = float(np.linalg.norm(self.true_weights))
-            self._set_defaults(stop_tolerance=1e-3 * self.reward_range / norm if norm > 0 else 1e-3 * self.feature_unit)
+            set_fields(self, stop_tolerance=1e-3 * self.reward_range / norm if norm > 0 else 1e-3 * self.feature_unit)
         if not 0 < self.cut_tightness <= 1:
             raise InvalidModel(f"cut_tightness must lie in (0, 1], got {self.cut_tightness}")
         if not self.stop_tolerance > 0:

@@ -19,6 +19,7 @@ lesson is better, and shows the best policy for each reward feature alone that c
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -96,8 +97,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def estimate(self, rounds: Sequence[Round], **search: Any) -> LearnerEstimate:
         """What the rounds say about the learner. search: how long to search for fits, as of `estimate_from`."""
-        seen: dict[str, Any] = {"observed": self.observed, "n_trajectories": self.n_trajectories}
-        return estimate_from(self.domain, rounds, **seen, **search)
+        n = self.n_trajectories
+        return estimate_from(self.domain, rounds, observed=self.observed, n_trajectories=n, **search)
 
     @property
     def _effort(self) -> Effort:
@@ -169,12 +170,10 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         normals = np.vstack([np.diag(1 / unit), -np.diag(1 / unit)])
         offsets = np.concatenate([start / unit + most, -start / unit - least])
         limits = reward_limits(domain, normals, offsets, [f"end {k} of the lesson" for k in range(len(offsets))])
-        if not side.any():
-            return plan.lesson
-        try:
-            return Lesson.from_policy(domain, best_policy(domain, side / unit, limits).policy)
-        except TutelageError:
-            return plan.lesson
+        with suppress(TutelageError):
+            if side.any():
+                return Lesson.from_policy(domain, best_policy(domain, side / unit, limits).policy)
+        return plan.lesson
 
     def bound(self, estimate: LearnerEstimate, earned: float) -> float:
         """Certified: no lesson gets more reward from any soft learner that gives the answers seen."""

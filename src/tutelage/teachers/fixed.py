@@ -20,14 +20,13 @@ these are the costs of keeping them in full.
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tutelage.arrays import ArrayLike, Matrix, Readable
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector, strictest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, preference_limits
-from tutelage.learners.penalties import Constraints
 from tutelage.learners.without_entropy import best_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
@@ -188,7 +187,7 @@ def preference_costs(
     with suppress(InfeasibleConstraints):
         optimum = best_within(constraints, weights)
         within, size = optimum.value, COST_ROUNDING * max(abs(without), abs(optimum.value))
-        values = np.array([best_within(_others(constraints, j), weights).value for j in range(n)])
+        values = np.array([best_within(constraints.only(np.arange(n) != j), weights).value for j in range(n)])
         losses = np.where(np.abs(values - within) > size, values - within, 0.0)
         slopes = optimum.multipliers
         if losses.any() and len(constraints.rows) == n:
@@ -199,12 +198,3 @@ def preference_costs(
     rows = zip(constraints.names, constraints.allowance, used, gains, losses, strict=True)
     costs = [PreferenceCost(name, *map(float, numbers)) for name, *numbers in rows]
     return Costs(without, within, tuple(costs))
-
-
-def _others(constraints: Constraints, j: int) -> Constraints:
-    """The constraints but one."""
-    preference, n_rows = constraints.preference, len(constraints.rows)
-    rows = np.delete(constraints.rows, j, axis=0) if j < n_rows else constraints.rows
-    functions = tuple(f for i, f in enumerate(preference.functions) if i != j - n_rows)
-    allowance = np.delete(constraints.allowance, j)
-    return replace(preference, rows=rows, functions=functions, allowance=allowance).on(constraints.domain)

@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Matrix, Vector, set_fields
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, no_limits, or_one, reward_limits
 from tutelage.inference.recovery import feature_scales
@@ -131,9 +131,11 @@ class LineSearchTeacher(CutTeacher):
         if np.abs(self.true_weights).max() <= np.finfo(np.float64).tiny:
             raise InvalidModel("true_weights are all zero, so there is no direction to push the learner in")
         unit = self.feature_unit / float(np.abs(self.true_weights).max())
-        self._set_defaults(shortest_push=0.1 * unit, longest_push=5 * unit, push_tolerance=1e-3 * unit)
+        for name, size in (("shortest_push", 0.1), ("longest_push", 5), ("push_tolerance", 1e-3)):
+            if getattr(self, name) is BY_UNITS:
+                set_fields(self, **{name: size * unit})
         if self.stop_tolerance is BY_UNITS:
-            self._set_defaults(stop_tolerance=1e-4 * self.reward_range)
+            set_fields(self, stop_tolerance=1e-4 * self.reward_range)
         if not 0 < self.shortest_push < self.longest_push < math.inf:
             raise InvalidModel(f"pushes must be 0 < shortest < longest: {self.shortest_push}, {self.longest_push}")
         if self.method not in ("exact", "bisection"):
@@ -143,7 +145,7 @@ class LineSearchTeacher(CutTeacher):
                 raise InvalidModel(f"{name} must be positive, got {getattr(self, name)}")
         scales = feature_scales(self.domain)
         sides = np.where(scales.is_constant, 0.0, scales.unit)[: self.domain.n_reward]
-        object.__setattr__(self, "diameter", float(np.linalg.norm(sides)))
+        set_fields(self, diameter=float(np.linalg.norm(sides)))
 
     def push(self, start: Vector) -> Push:
         """The lesson's policy for a learner at mu_L = start (d_r,)."""
