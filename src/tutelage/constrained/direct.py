@@ -37,7 +37,7 @@ from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.constrained.columns import Planner
-from tutelage.constrained.objectives import Hull, LowerBounds, Mixture, Objective
+from tutelage.constrained.objectives import Hull, Mixture, Program
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, in_unit, or_one
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_conic, minimise_linear
 from tutelage.model.mdp import Domain, combined_features, per_choice
@@ -64,18 +64,17 @@ def flow(domain: Domain) -> Hull:
     return Hull(sparse.csr_array(horizon * features.T), flow, mdp.initial / horizon)
 
 
-def solve_directly(domain: Domain, objective: Objective, limits: HalfSpaces) -> Solution[Mixture]:
+def solve_directly(domain: Domain, program: Program) -> Solution[Mixture]:
     """The optimal occupancy (C,) as weights of the choices, with its certified bound.
 
     Raises `NotConverged` where the libraries fail, also on programs that are infeasible or nearly so.
     """
     try:
-        found = objective.solve(flow(domain), limits)
+        found = program.solve(flow(domain))
     except InfeasibleProgram as failure:
         raise NotConverged(f"the direct program failed: {failure}", residual=np.inf, n_steps=1) from failure
-    dual, u = objective.lower_bounds(limits), found.answer.dual
-    bound = dual.offset(u) - largest_value(domain, dual.price(u))
-    visits = np.maximum(found.answer.weights, 0.0) * domain.mdp.steps
+    u, visits = found.answer.dual, np.maximum(found.answer.weights, 0.0) * domain.mdp.steps
+    bound = program.offset(u) - largest_value(domain, program.price(u))
     return replace(found, answer=Mixture(visits, u), bound=bound)
 
 
@@ -188,7 +187,7 @@ class PriceFace:
     """
 
     domain: Domain
-    dual: LowerBounds
+    program: Program
     points: Matrix
     least: float
     tolerance: float
@@ -212,8 +211,8 @@ class PriceFace:
         """
         planner, m = Planner(self.domain), len(self.unit)
         for _ in range(200):
-            left = self.dual.right - points @ self.dual.rows.T
-            room = -(points @ self.dual.base) - self.least + self.tolerance
+            left = self.program.right - points @ self.program.rows.T
+            room = -(points @ self.program.base) - self.least + self.tolerance
             size = or_one(np.abs(left).max(axis=0))
             within, bound = np.vstack([left / size, np.eye(m)]), np.append(room / self.scale, np.full(m, ENDLESS))
             constraints = LinearConstraints(np.zeros(m), within=within, bound=bound)
@@ -225,8 +224,8 @@ class PriceFace:
             except NotConverged:
                 x = np.zeros(m)
             u = self.scale * x / size
-            priced = planner.price_out(self.dual.price(u))
-            if self.dual.offset(u) - priced.best >= self.least - 2 * self.tolerance:
+            priced = planner.price_out(self.program.price(u))
+            if self.program.offset(u) - priced.best >= self.least - 2 * self.tolerance:
                 return (np.inf if x[j] > 0.5 * ENDLESS else float(u[j])), points
             points = np.vstack([points, priced.columns[0].counts])
         return np.nan, points

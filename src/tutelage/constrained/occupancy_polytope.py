@@ -9,6 +9,7 @@ limits are many. It uses decomposition otherwise, and where the direct bound is 
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -19,7 +20,7 @@ from tutelage.constrained import objectives
 from tutelage.constrained.columns import Column, Planner, opened
 from tutelage.constrained.decomposition import Decomposed, decompose, matrix
 from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, PriceFace, solve_directly
-from tutelage.constrained.objectives import Mixture, Objective
+from tutelage.constrained.objectives import Mixture, Objective, Program
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit
 from tutelage.convex.programs import InfeasibleProgram, UnboundedProgram
 from tutelage.model.mdp import Domain
@@ -45,7 +46,6 @@ FEASIBLE = 1e-9
 MANY_ROWS = 24
 # Prices with a bound this close to the best reward, relative to its size, are prices of the limits.
 PRICE_LEVEL = 1e-9
-LEAST = objectives.LeastViolation()
 
 
 def best_policy(
@@ -69,7 +69,7 @@ def best_policy(
     scaled = Scaled.each(domain, limits)
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
     with watched(time_limit, progress):
-        return Problem(scaled, objectives.MostReward(slope), unit, _maximum).solve(accuracy, route, -np.inf)
+        return Problem(scaled, partial(objectives.most_reward, slope), unit, _maximum).solve(accuracy, route, -np.inf)
 
 
 def nearest_policy(
@@ -97,8 +97,9 @@ def nearest_policy(
     wanted = reward_vector(domain, target, "target") / unit
     with watched(time_limit, progress):
         if norm != 2:
-            return Problem(scaled, objectives.Nearest(wanted, norm), unit).solve(accuracy, route, -np.inf)
-        problem, size = Problem(scaled, objectives.NearestSquared(wanted), unit**2, _distance), 1 + max(abs(wanted))
+            return Problem(scaled, partial(objectives.nearest, wanted, norm), unit).solve(accuracy, route, -np.inf)
+        problem = Problem(scaled, partial(objectives.nearest_squared, wanted), unit**2, _distance)
+        size = 1 + max(abs(wanted))
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
         asked, close = (0.5 * accuracy**2, 0.5 * (accuracy * size) ** 2), 10 * accuracy * unit * size
         found = problem.solve(asked[0], route, asked[1])
@@ -127,7 +128,7 @@ def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-
     """The policy with the least total excess over the limits; its value is that total."""
     _check(domain, limits, accuracy, "auto")
     scaled = Scaled.each(domain, limits).with_common_rows()
-    problem = Problem(scaled, LEAST, float(scaled.row.max(initial=1.0)))
+    problem = Problem(scaled, objectives.least_violation, float(scaled.row.max(initial=1.0)))
     return problem.decomposed(*problem.opened(), scaled.limits, accuracy)
 
 
@@ -139,18 +140,19 @@ def strictest_policy(
     scaled = Scaled.each(domain, limits).with_common_rows()
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
     # The second stage has one mixture for all starts, and goes on from that of the first.
-    pricer, columns = opened(scaled.domain, LEAST.opening(scaled.limits), has_groups=False)
-    least = decompose(pricer, LEAST, scaled.limits, columns, tolerance=0.1 * FEASIBLE).answer
+    first = objectives.least_violation(scaled.limits)
+    pricer, columns = opened(scaled.domain, first.opening, has_groups=False)
+    least = decompose(pricer, first, columns, tolerance=0.1 * FEASIBLE).answer
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
     total = float(scaled.limits.excess(least.counts).sum()) + 0.1 * FEASIBLE
-    second = Problem(scaled, objectives.RewardWithinTotal(slope, total), unit, _maximum)
+    second = Problem(scaled, partial(objectives.reward_within_total, slope, total), unit, _maximum)
     return second.decomposed(pricer, least.columns, scaled.limits, accuracy)
 
 
 def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
     """Raise `InfeasibleConstraints` unless some policy is within the limits."""
     if len(limits):
-        problem = Problem(Scaled.each(domain, limits), LEAST, 1.0)
+        problem = Problem(Scaled.each(domain, limits), objectives.least_violation, 1.0)
         problem.within(*problem.opened())
 
 
@@ -173,11 +175,16 @@ class Problem:
     unit: float
     told: Callable[[float], float] = lambda total: max(total, 0.0)
 
+    @property
+    def program(self) -> Program:
+        """The objective within the limits of the problem."""
+        return self.objective(self.scaled.limits)
+
     def solve(self, tolerance: float, route: Route, good_enough: float) -> ConstrainedOptimum:
         """The least value of the objective within the limits, in the caller's units."""
         if route == "direct":
             return self.direct()
-        if route == "auto" and is_crowded(self.scaled.domain, self.objective, self.scaled.limits):
+        if route == "auto" and is_crowded(self.scaled.domain, self.program, self.scaled.limits):
             optimum = self._direct_or_none(tolerance, good_enough)
             if optimum is not None:
                 return optimum
@@ -204,9 +211,7 @@ class Problem:
 
     def opened(self) -> tuple[Planner, tuple[Column, ...]]:
         """A pricer and the first policy."""
-        limits = self.scaled.limits
-        has_groups = self.objective.lower_bounds(limits).can_share
-        return opened(self.scaled.domain, self.objective.opening(limits), has_groups=has_groups)
+        return opened(self.scaled.domain, self.program.opening, has_groups=self.program.can_share)
 
     def decomposed(
         self,
@@ -218,7 +223,7 @@ class Problem:
     ) -> ConstrainedOptimum:
         """The optimum by decomposition. An error has the best mixture as its answer, in the caller's units."""
         try:
-            found = decompose(pricer, self.objective, limits, columns, tolerance=tolerance, good_enough=good_enough)
+            found = decompose(pricer, self.objective(limits), columns, tolerance=tolerance, good_enough=good_enough)
         except InfeasibleProgram as failure:
             raise NotConverged(str(failure), residual=np.inf, n_steps=1) from failure
         except NotConverged as failure:
@@ -232,12 +237,12 @@ class Problem:
 
         Raises `InfeasibleConstraints` unless some policy is within the limits.
         """
-        limits = self.scaled.limits
-        least = decompose(pricer, LEAST, limits, columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
+        limits, violation = self.scaled.limits, objectives.least_violation
+        least = decompose(pricer, violation(limits), columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
         if least.value > FEASIBLE:
             # The limits that no policy keeps together, in the caller's units.
             common = self.scaled.with_common_rows()
-            least = decompose(pricer, LEAST, common.limits, columns, tolerance=0.1 * FEASIBLE)
+            least = decompose(pricer, violation(common.limits), columns, tolerance=0.1 * FEASIBLE)
             excess = common.row * common.limits.excess(least.answer.counts)
             alone = [-Planner(self.scaled.domain).price_out(-normal).best for normal in limits.normals]
             unavoidable = self.scaled.row * np.maximum(np.array(alone) - limits.offsets, 0.0)
@@ -252,7 +257,7 @@ class Problem:
     def direct(self, tolerance: float = LOOSEST_GAP, good_enough: float = -np.inf) -> ConstrainedOptimum:
         """The optimum by the direct route, where its relative gap is within the tolerance or its value good enough."""
         try:
-            found = solve_directly(self.scaled.domain, self.objective, self.scaled.limits)
+            found = solve_directly(self.scaled.domain, self.program)
         except UnboundedProgram:
             raise
         except NotConverged:
@@ -281,18 +286,18 @@ class Problem:
         points: (n, d), expectations of policies that are known.
         """
         scaled, limits, u = self.scaled, self.scaled.limits, answer.dual
-        dual, prices = self.objective.lower_bounds(limits), None
-        if isinstance(self.objective, objectives.MostReward):
-            scale = dual.scale(points)
+        program, prices = self.program, None
+        if program.is_reward:
+            scale = program.scale(points)
             tolerance = max(abs(found.bound - found.value), PRICE_LEVEL * scale)
-            prices = PriceFace(scaled.domain, dual, points, found.value, tolerance, scale, self.unit / scaled.row)
+            prices = PriceFace(scaled.domain, program, points, found.value, tolerance, scale, self.unit / scaled.row)
         x = expectation_of_occupancy(scaled.domain, answer.weights)
         reward, preference = np.split(scaled.feature, [scaled.domain.n_reward])
         return ConstrainedOptimum(
             policy=policy_from_occupancy(scaled.domain.mdp, answer.weights),
             expectation=Expectation(reward * x.reward, preference * x.preference),
             multipliers=freeze(self.unit * u[: len(limits)] / scaled.row),
-            price=freeze(self.unit * dual.price(u) / scaled.feature),
+            price=freeze(self.unit * program.price(u) / scaled.feature),
             value=self.told(self.unit * found.value),
             bound=self.told(self.unit * found.bound),
             n_rounds=found.n_steps,
@@ -301,9 +306,9 @@ class Problem:
         )
 
 
-def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool:
+def is_crowded(domain: Domain, program: Program, limits: HalfSpaces) -> bool:
     """Whether there are few choices, but many features to match or limits to keep."""
-    n_matched = 0 if isinstance(objective, objectives.MostReward) else domain.n_reward
+    n_matched = 0 if program.is_reward else domain.n_reward
     return domain.mdp.n_choices <= FEW_CHOICES and n_matched + len(limits) >= MANY_ROWS
 
 
