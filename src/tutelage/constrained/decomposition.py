@@ -19,7 +19,7 @@ from scipy import sparse
 
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
-from tutelage.constrained.columns import Column, Planner
+from tutelage.constrained.columns import Column, Improver, Planner
 from tutelage.constrained.groups import best_shares
 from tutelage.constrained.objectives import Hull, Mixture, Program
 from tutelage.outcomes import Ended, NotConverged, Solution
@@ -192,7 +192,7 @@ class _Rounds:
     def trials(self) -> Iterator[Vector]:
         """Dual variables to try in this round, in order."""
         # With a mixture for every group of starts the gap falls fast without them.
-        if self.pricer.is_stored and self.centre is not None and not self.is_by_group:
+        if isinstance(self.pricer, Improver) and self.centre is not None and not self.is_by_group:
             yield (1 - PACE.inward) * self.master.dual + PACE.inward * self.centre
         yield self.master.dual
 
@@ -201,7 +201,7 @@ class _Rounds:
         price, offset = self.program.price(u), self.program.offset(u)
         priced = self.pricer.price_out(price, self.columns, offset - self.value, 0.0 if is_exact else PACE.close)
         new, best = self._unknown(priced.columns), priced.best
-        if u is self.master.dual and not new and not is_exact and self.pricer.is_stored:
+        if u is self.master.dual and not new and not is_exact and isinstance(self.pricer, Improver):
             # At the prices of the master problem none may be missed.
             exact = self.pricer.price_out(price, self.columns)
             new, best = self._unknown(exact.columns), min(best, exact.best)

@@ -13,14 +13,13 @@ entries, the deviations from the target, and half their square is added.
 """
 
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tutelage.arrays import Indices, Matrix, SparseRows, Vector
+from tutelage.arrays import Matrix, SparseRows, Vector
 from tutelage.constrained.objectives import Mixture, Program
 from tutelage.model.mdp import MDP
 from tutelage.outcomes import Ended, Solution
@@ -33,18 +32,12 @@ EXACT_EXCESS, TIGHT_GAP = 1e-12, 1e-11
 Shared = tuple[Matrix, Vector, float, NDArray[np.float64]]
 
 
-class StartGroups(NamedTuple):
-    """of_state: (S,), the group of each state. mean: (K, S), the probability of each start in the row of its group."""
-
-    of_state: Indices
-    mean: SparseRows
-
-
 @lru_cache(maxsize=8)
-def start_groups(mdp: MDP) -> StartGroups | None:
-    """Groups around random starts; each state belongs to the nearest of these, in moves of either direction.
+def start_groups(mdp: MDP) -> SparseRows | None:
+    """(K, S), the probability of each start in the row of its group: one entry per state, which may be zero.
 
-    None where there are few starts.
+    Groups are around random starts; each state belongs to the nearest of these, in moves of either direction. None
+    where there are few starts.
     """
     starts = np.flatnonzero(mdp.initial)
     n_groups = min(MOST_GROUPS, len(starts) // FEW_STARTS)
@@ -59,7 +52,7 @@ def start_groups(mdp: MDP) -> StartGroups | None:
     # A state that no centre reaches has the number -9999, and belongs to the first group.
     of_state = np.searchsorted(centres, nearest)
     mean = sparse.csc_array((mdp.initial, of_state, np.arange(mdp.n_states + 1)), (n_groups, mdp.n_states))
-    return StartGroups(of_state, mean.tocsr())
+    return mean.tocsr()
 
 
 def best_shares(program: Program, parts: NDArray[np.float64], near: Vector) -> Solution[Mixture] | None:
