@@ -31,7 +31,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
-from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, Matrix, Readable, Vector, check_length, floats, freeze
+from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, Matrix, Readable, Vector, freeze, vector
 from tutelage.bellman.endless import refuse_endless
 from tutelage.bellman.equations import Optimum, solve_soft
 from tutelage.chains.resolvent import BY_DEGREE, Resolvent, policy_resolvent
@@ -83,8 +83,7 @@ def soft_expansion(
 
     near: the expansion at nearby weights, as a warm start.
     """
-    checked = floats(weights, "weights", ndim=1)
-    check_length(checked, features.shape[1], "weights", "features")
+    checked = vector(weights, "weights", features.shape[1], "features")
     # The value near these weights, to first order.
     start = None if near is None else near.value + near.ahead @ (checked - near.weights)
     solved = solve_soft(mdp, features @ checked, accuracy=accuracy, start=start)
