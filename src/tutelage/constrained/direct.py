@@ -38,7 +38,7 @@ from tutelage.chains.expectations import Expectation, expectation
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.constrained.columns import Planner
 from tutelage.constrained.objectives import Hull, Mixture, Program
-from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, in_unit, or_one
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, in_unit, or_one, sizes
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_conic, minimise_linear
 from tutelage.model.mdp import Domain, combined_features, per_choice
 from tutelage.model.policy import policy_from_occupancy
@@ -117,7 +117,7 @@ def best_within_balls(
     """
     if domain.mdp.n_choices > FEW_CHOICES:
         return None
-    scaled = Scaled.each(domain, limits)
+    scaled = Scaled.of(domain, limits, sizes(domain))
     slope, unit = in_unit(weights, scaled.feature[: domain.n_reward])
     reward, preference = np.split(scaled.feature, [domain.n_reward])
     size = np.array([float(or_one(np.asarray(np.abs(ball.scale * preference).max()))) for ball in balls])

@@ -14,14 +14,14 @@ from typing import Any, get_args
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Matrix, Vector, freeze, vector
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
 from tutelage.constrained import objectives
 from tutelage.constrained.columns import Column, Planner, opened
 from tutelage.constrained.decomposition import Decomposed, decompose, matrix
 from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, PriceFace, solve_directly
 from tutelage.constrained.objectives import Mixture, Objective, Program
-from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit, sizes
 from tutelage.convex.programs import InfeasibleProgram, UnboundedProgram
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
@@ -66,7 +66,7 @@ def best_policy(
     called with a `Progress` after each step.
     """
     _check(domain, limits, accuracy, route)
-    scaled = Scaled.each(domain, limits)
+    scaled = Scaled.of(domain, limits, sizes(domain))
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
     with watched(time_limit, progress):
         return Problem(scaled, partial(objectives.most_reward, slope), unit, _maximum).solve(accuracy, route, -np.inf)
@@ -92,7 +92,10 @@ def nearest_policy(
     _check(domain, limits, accuracy, route)
     if norm not in (1, 2, np.inf):
         raise InvalidModel(f"norm must be 1, 2 or infinity, got {norm}; no solver here takes another norm")
-    scaled = Scaled.matching(domain, limits)
+    # One unit for all reward features, which a distance compares.
+    units = sizes(domain).copy()
+    units[: domain.n_reward] = units[: domain.n_reward].max()
+    scaled = Scaled.of(domain, limits, units)
     unit = float(scaled.feature[0])
     wanted = reward_vector(domain, target, "target") / unit
     with watched(time_limit, progress):
@@ -127,7 +130,7 @@ def _sharpened(found: ConstrainedOptimum, domain: Domain, target: Vector, limits
 def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-8) -> ConstrainedOptimum:
     """The policy with the least total excess over the limits; its value is that total."""
     _check(domain, limits, accuracy, "auto")
-    scaled = Scaled.each(domain, limits).with_common_rows()
+    scaled = Scaled.of(domain, limits, sizes(domain)).with_common_rows()
     problem = Problem(scaled, objectives.least_violation, float(scaled.row.max(initial=1.0)))
     return problem.decomposed(*problem.opened(), scaled.limits, accuracy)
 
@@ -137,7 +140,7 @@ def strictest_policy(
 ) -> ConstrainedOptimum:
     """The policy with the largest reward among those with the least total excess over the limits."""
     _check(domain, limits, accuracy, "auto")
-    scaled = Scaled.each(domain, limits).with_common_rows()
+    scaled = Scaled.of(domain, limits, sizes(domain)).with_common_rows()
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
     # The second stage has one mixture for all starts, and goes on from that of the first.
     first = objectives.least_violation(scaled.limits)
@@ -152,7 +155,7 @@ def strictest_policy(
 def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
     """Raise `InfeasibleConstraints` unless some policy is within the limits."""
     if len(limits):
-        problem = Problem(Scaled.each(domain, limits), objectives.least_violation, 1.0)
+        problem = Problem(Scaled.of(domain, limits, sizes(domain)), objectives.least_violation, 1.0)
         problem.within(*problem.opened())
 
 
@@ -185,9 +188,9 @@ class Problem:
         if route == "direct":
             return self.direct()
         if route == "auto" and is_crowded(self.scaled.domain, self.program, self.scaled.limits):
-            optimum = self._direct_or_none(tolerance, good_enough)
-            if optimum is not None:
-                return optimum
+            # Below the level of rounding no tolerance is asked for.
+            with suppress(NotConverged, EndlessValue):
+                return self.direct(max(tolerance, TIGHT), good_enough)
         pricer, columns = self.opened()
         limits = self.scaled.limits
         try:
@@ -202,9 +205,9 @@ class Problem:
                 raise failure from None
         except NotConverged as failure:
             is_small = route == "auto" and self.scaled.domain.mdp.n_choices <= FEW_CHOICES
-            optimum = self._direct_or_none() if is_small and not isinstance(failure, OutOfTime) else None
-            if optimum is not None:
-                return optimum
+            if is_small and not isinstance(failure, OutOfTime):
+                with suppress(NotConverged, EndlessValue):
+                    return self.direct()
             # The answer of another problem, that of finding a policy within the limits, is none.
             failure.answer = failure.answer if isinstance(failure.answer, ConstrainedOptimum) else None
             raise
@@ -271,15 +274,6 @@ class Problem:
             raise NotConverged(message, residual=found.gap, n_steps=1, answer=replace(optimum, ended=Ended.SETTLED))
         return optimum
 
-    def _direct_or_none(
-        self, tolerance: float = LOOSEST_GAP, good_enough: float = -np.inf
-    ) -> ConstrainedOptimum | None:
-        """The same, or None. Below the level of rounding no tolerance is asked for."""
-        try:
-            return self.direct(max(tolerance, TIGHT), good_enough)
-        except (NotConverged, EndlessValue):
-            return None
-
     def _optimum(self, found: Solution[Any], answer: Mixture, points: Matrix) -> ConstrainedOptimum:
         """The optimum in the caller's units. answer: the occupancy (C,) as weights of the choices.
 
@@ -324,6 +318,4 @@ def _check(domain: Domain, limits: HalfSpaces, accuracy: float, route: str) -> N
 
 def reward_vector(domain: Domain, values: ArrayLike, name: str) -> Vector:
     """(d_r,), the values checked: one finite number for each reward feature."""
-    checked = floats(values, name, ndim=1)
-    check_length(checked, domain.n_reward, name, "reward features")
-    return checked
+    return vector(values, name, domain.n_reward, "reward features")
