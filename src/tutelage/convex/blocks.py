@@ -105,16 +105,16 @@ class Block:
         gradient + grad h + m n = 0.
         """
         hessian = self.curvature * np.eye(len(x))
-        free = np.eye(len(x))[:, ~self.is_resting(x)]
-        if not self.is_on_surface(x):
+        # Whether the ball holds x back.
+        on_surface = self.is_ball and self.size(x) >= (1 - SURFACE) * float(self.radius)
+        rests = (x == 0) & self.has_kink(on_surface) if self.is_signed else x <= 0
+        if not self.is_ball:
+            rests = rests | (np.abs(x) >= (1 - SURFACE) * self.radius)
+        free = np.eye(len(x))[:, ~rests]
+        if not on_surface:
             return free, hessian
         m = self.multiplier(gradient, x)
         return free @ null_space((free.T @ self.normal(x))[None]), hessian + m * self.bend
-
-    def is_resting(self, x: Vector) -> Flags:
-        """(n,), the entries at a kink or at a bound of their own."""
-        rests = (x == 0) & self.has_kink(self.is_on_surface(x)) if self.is_signed else x <= 0
-        return rests if self.is_ball else rests | (np.abs(x) >= (1 - SURFACE) * self.radius)
 
     def settled(self, gradient: Vector, x: Vector, length: Vector) -> tuple[Vector, Flags, bool]:
         """A point close to a minimum with the entries at rest exactly there, which these are, and whether a ball binds.
@@ -134,10 +134,6 @@ class Block:
         at_limit = ~at_zero & (not self.is_ball) & (np.abs(towards) - slope >= self.radius)
         exact = np.where(at_zero, 0.0, np.where(at_limit, np.copysign(self.radius, towards), x))
         return exact, at_zero | at_limit, m > 0
-
-    def is_on_surface(self, x: Vector) -> bool:
-        """Whether the ball holds x back."""
-        return self.is_ball and self.size(x) >= (1 - SURFACE) * float(self.radius)
 
     def has_kink(self, on_surface: bool) -> Flags:
         """(n,), whether zero is a kink of a signed entry.
