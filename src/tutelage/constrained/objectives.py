@@ -17,9 +17,8 @@ the program's solver. All objectives but the squared distance are linear program
 whose multipliers u >= 0 with reach' u <= cost have price(u) = base - rows' u and offset(u) = -right @ u.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -92,6 +91,10 @@ class Program:
         """Whether every group of starts may have a mixture of its own (`groups`): there are few dual variables."""
         return self.most is not None and len(self.right) <= MOST_SHARED
 
+    def relaxed(self, by: Vector) -> Self:
+        """The same within limits that are moved outwards by `by` (m,)."""
+        return replace(self, right=np.concatenate([self.right[: len(by)] + by, self.right[len(by) :]]))
+
     def solve(self, hull: Hull) -> Solution[Mixture]:
         """The best point of the hull within the limits."""
         if self.n_matched:
@@ -123,10 +126,6 @@ class Program:
         direction = target - here @ solution.answer.x[:n]
         u = np.concatenate([unit * solution.answer.within_multipliers, direction])
         return replace(_mixture(solution, n, u), value=0.5 * float(direction @ direction))
-
-
-# A convex function of a feature expectation, to be minimised, as its program within limits.
-Objective: TypeAlias = Callable[[HalfSpaces], Program]
 
 
 def most_reward(weights: Vector, limits: HalfSpaces) -> Program:

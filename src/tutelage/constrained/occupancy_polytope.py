@@ -9,7 +9,6 @@ limits are many. It uses decomposition otherwise, and where the direct bound is 
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -20,7 +19,7 @@ from tutelage.constrained import objectives
 from tutelage.constrained.columns import Column, Planner, opened
 from tutelage.constrained.decomposition import Decomposed, decompose, matrix
 from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, PriceFace, solve_directly
-from tutelage.constrained.objectives import Mixture, Objective, Program
+from tutelage.constrained.objectives import Mixture, Program
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit, sizes
 from tutelage.convex.programs import InfeasibleProgram, UnboundedProgram
 from tutelage.model.mdp import Domain
@@ -69,7 +68,7 @@ def best_policy(
     scaled = Scaled.of(domain, limits, sizes(domain))
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
     with watched(time_limit, progress):
-        return Problem(scaled, partial(objectives.most_reward, slope), unit, _maximum).solve(accuracy, route, -np.inf)
+        return Problem(scaled, objectives.most_reward(slope, scaled.limits), unit, _maximum).solve(accuracy, route)
 
 
 def nearest_policy(
@@ -100,8 +99,8 @@ def nearest_policy(
     wanted = reward_vector(domain, target, "target") / unit
     with watched(time_limit, progress):
         if norm != 2:
-            return Problem(scaled, partial(objectives.nearest, wanted, norm), unit).solve(accuracy, route, -np.inf)
-        problem = Problem(scaled, partial(objectives.nearest_squared, wanted), unit**2, _distance)
+            return Problem(scaled, objectives.nearest(wanted, norm, scaled.limits), unit).solve(accuracy, route)
+        problem = Problem(scaled, objectives.nearest_squared(wanted, scaled.limits), unit**2, _distance)
         size = 1 + max(abs(wanted))
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
         asked, close = (0.5 * accuracy**2, 0.5 * (accuracy * size) ** 2), 10 * accuracy * unit * size
@@ -131,8 +130,8 @@ def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-
     """The policy with the least total excess over the limits; its value is that total."""
     _check(domain, limits, accuracy, "auto")
     scaled = Scaled.of(domain, limits, sizes(domain)).with_common_rows()
-    problem = Problem(scaled, objectives.least_violation, float(scaled.row.max(initial=1.0)))
-    return problem.decomposed(*problem.opened(), scaled.limits, accuracy)
+    problem = Problem(scaled, objectives.least_violation(scaled.limits), float(scaled.row.max(initial=1.0)))
+    return problem.decomposed(*problem.opened(), problem.program, accuracy)
 
 
 def strictest_policy(
@@ -148,14 +147,15 @@ def strictest_policy(
     least = decompose(pricer, first, columns, tolerance=0.1 * FEASIBLE).answer
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
     total = float(scaled.limits.excess(least.counts).sum()) + 0.1 * FEASIBLE
-    second = Problem(scaled, partial(objectives.reward_within_total, slope, total), unit, _maximum)
-    return second.decomposed(pricer, least.columns, scaled.limits, accuracy)
+    second = Problem(scaled, objectives.reward_within_total(slope, total, scaled.limits), unit, _maximum)
+    return second.decomposed(pricer, least.columns, second.program, accuracy)
 
 
 def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
     """Raise `InfeasibleConstraints` unless some policy is within the limits."""
     if len(limits):
-        problem = Problem(Scaled.of(domain, limits, sizes(domain)), objectives.least_violation, 1.0)
+        scaled = Scaled.of(domain, limits, sizes(domain))
+        problem = Problem(scaled, objectives.least_violation(scaled.limits), 1.0)
         problem.within(*problem.opened())
 
 
@@ -174,16 +174,11 @@ class Problem:
     """One objective over the policies of a scaled problem. unit: of its value. told: what answers say of a value."""
 
     scaled: Scaled
-    objective: Objective
+    program: Program
     unit: float
     told: Callable[[float], float] = lambda total: max(total, 0.0)
 
-    @property
-    def program(self) -> Program:
-        """The objective within the limits of the problem."""
-        return self.objective(self.scaled.limits)
-
-    def solve(self, tolerance: float, route: Route, good_enough: float) -> ConstrainedOptimum:
+    def solve(self, tolerance: float, route: Route, good_enough: float = -np.inf) -> ConstrainedOptimum:
         """The least value of the objective within the limits, in the caller's units."""
         if route == "direct":
             return self.direct()
@@ -191,12 +186,11 @@ class Problem:
             # Below the level of rounding no tolerance is asked for.
             with suppress(NotConverged, EndlessValue):
                 return self.direct(max(tolerance, TIGHT), good_enough)
-        pricer, columns = self.opened()
-        limits = self.scaled.limits
+        (pricer, columns), program = self.opened(), self.program
         try:
-            if len(limits):
-                columns, limits = self.within(pricer, columns)
-            return self.decomposed(pricer, columns, limits, tolerance, good_enough)
+            if len(self.scaled.limits):
+                columns, program = self.within(pricer, columns)
+            return self.decomposed(pricer, columns, program, tolerance, good_enough)
         except EndlessValue as failure:
             # At some price of the features going on for ever pays; limits may make it pay a few times only.
             try:
@@ -220,13 +214,13 @@ class Problem:
         self,
         pricer: Planner,
         columns: tuple[Column, ...],
-        limits: HalfSpaces,
+        program: Program,
         tolerance: float,
         good_enough: float = -np.inf,
     ) -> ConstrainedOptimum:
         """The optimum by decomposition. An error has the best mixture as its answer, in the caller's units."""
         try:
-            found = decompose(pricer, self.objective(limits), columns, tolerance=tolerance, good_enough=good_enough)
+            found = decompose(pricer, program, columns, tolerance=tolerance, good_enough=good_enough)
         except InfeasibleProgram as failure:
             raise NotConverged(str(failure), residual=np.inf, n_steps=1) from failure
         except NotConverged as failure:
@@ -235,8 +229,8 @@ class Problem:
             raise
         return self._mixed(pricer, found)
 
-    def within(self, pricer: Planner, columns: tuple[Column, ...]) -> tuple[tuple[Column, ...], HalfSpaces]:
-        """Policies with a mixture that satisfies the limits, and the limits relaxed by its rounding error.
+    def within(self, pricer: Planner, columns: tuple[Column, ...]) -> tuple[tuple[Column, ...], Program]:
+        """Policies with a mixture that satisfies the limits, and the program with limits relaxed by its rounding error.
 
         Raises `InfeasibleConstraints` unless some policy is within the limits.
         """
@@ -250,7 +244,7 @@ class Problem:
             alone = [-Planner(self.scaled.domain).price_out(-normal).best for normal in limits.normals]
             unavoidable = self.scaled.row * np.maximum(np.array(alone) - limits.offsets, 0.0)
             raise InfeasibleConstraints(limits.names, freeze(excess), freeze(unavoidable))
-        return least.answer.columns, limits.relaxed(limits.excess(least.answer.counts))
+        return least.answer.columns, self.program.relaxed(limits.excess(least.answer.counts))
 
     def _mixed(self, pricer: Planner, found: Solution[Decomposed]) -> ConstrainedOptimum:
         """The optimum with the occupancy of a mixture."""
