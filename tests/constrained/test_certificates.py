@@ -102,9 +102,9 @@ def mislead(monkeypatch, error):
     """Let the direct program, the one with sparse columns, return a value that is too large by `error`."""
     honest = Program.solve
 
-    def solve(self, hull):
-        found = honest(self, hull)
-        return found if isinstance(hull.generate, np.ndarray) else replace(found, value=found.value + error)
+    def solve(self, generate, *equalities):
+        found = honest(self, generate, *equalities)
+        return found if isinstance(generate, np.ndarray) else replace(found, value=found.value + error)
 
     monkeypatch.setattr(Program, "solve", solve)
 

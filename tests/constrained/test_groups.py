@@ -11,7 +11,7 @@ from tutelage.constrained import group_loops, objectives
 from tutelage.constrained.columns import Improver
 from tutelage.constrained.decomposition import _Rounds
 from tutelage.constrained.groups import best_shares, start_groups
-from tutelage.constrained.objectives import Hull, most_reward, nearest, nearest_squared
+from tutelage.constrained.objectives import most_reward, nearest, nearest_squared
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation, nearest_policy, strictest_policy
 from tutelage.constrained.problem import HalfSpaces, no_limits
 from tutelage.convex.programs import InfeasibleProgram
@@ -114,7 +114,7 @@ def test_the_nearest_shares_are_those_of_clarabel():
     limits = half_spaces(normals, normals @ parts.mean(axis=0).sum(axis=0) + 0.01)
     program = nearest_squared(target, limits)
     sums = sparse.hstack([sparse.eye_array(25)] * 4, format="csr")
-    right = program.solve(Hull(parts.reshape(-1, 5).T, sums, np.ones(25)))
+    right = program.solve(parts.reshape(-1, 5).T, sums, np.ones(25))
     found = best_shares(program, parts, np.zeros(6))
     assert found.value == pytest.approx(right.value, abs=1e-9) and (found.answer.dual[:3] > 0).any()
     assert_allclose(found.answer.dual, right.answer.dual, atol=1e-6)

@@ -21,7 +21,7 @@ from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
 from tutelage.constrained.columns import Column, Improver, Planner
 from tutelage.constrained.groups import best_shares
-from tutelage.constrained.objectives import Hull, Mixture, Program
+from tutelage.constrained.objectives import Mixture, Program
 from tutelage.outcomes import Ended, NotConverged, Solution
 
 MAX_ROUNDS = 1_000
@@ -176,7 +176,7 @@ class _Rounds:
                 sums = np.ones((1, n))
                 if self.is_by_group:
                     sums = sparse.hstack([sparse.eye_array(n_groups, format="csr")] * n, format="csr")
-                found = self.program.solve(Hull(known.reshape(-1, d).T, sums, np.ones(n_groups)))
+                found = self.program.solve(known.reshape(-1, d).T, sums, np.ones(n_groups))
                 # A weight that is no more than rounding is zero, so that a policy which never arrives is not mixed in.
                 weights = found.answer.weights.reshape(n, -1)
                 weights = np.where(weights > PACE.rounded, weights, 0.0)

@@ -31,13 +31,13 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Matrix, Vector, freeze
+from tutelage.arrays import Matrix, SparseRows, Vector, freeze
 from tutelage.bellman.equations import plan_hard
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.constrained.columns import Planner
-from tutelage.constrained.objectives import Hull, Mixture, Program
+from tutelage.constrained.objectives import Mixture, Program
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, in_unit, or_one, sizes
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_conic, minimise_linear
 from tutelage.model.mdp import Domain, combined_features, per_choice
@@ -54,14 +54,14 @@ LOOSEST_GAP = 1e-7
 ENDLESS = 1e6
 
 
-def flow(domain: Domain) -> Hull:
-    """All occupancies: v = z / horizon (C,), whose sum is at most one; the equalities are the flow equations."""
+def flow(domain: Domain) -> tuple[SparseRows, SparseRows, Vector]:
+    """The hull of all occupancies: v = z / horizon (C,), whose sum is at most one; its equalities are those of flow."""
     mdp = domain.mdp
     n_choices, horizon = mdp.n_choices, mdp.steps
     leave = sparse.csr_array((np.ones(n_choices), np.arange(n_choices), mdp.first_choice), (mdp.n_states, n_choices))
     features = per_choice(mdp, combined_features(domain))
     flow = (leave - discounted_rows(mdp, np.arange(n_choices)).T).tocsr()
-    return Hull(sparse.csr_array(horizon * features.T), flow, mdp.initial / horizon)
+    return sparse.csr_array(horizon * features.T), flow, mdp.initial / horizon
 
 
 def solve_directly(domain: Domain, program: Program) -> Solution[Mixture]:
@@ -70,7 +70,7 @@ def solve_directly(domain: Domain, program: Program) -> Solution[Mixture]:
     Raises `NotConverged` where the libraries fail, also on programs that are infeasible or nearly so.
     """
     try:
-        found = program.solve(flow(domain))
+        found = program.solve(*flow(domain))
     except InfeasibleProgram as failure:
         raise NotConverged(f"the direct program failed: {failure}", residual=np.inf, n_steps=1) from failure
     u, visits = found.answer.dual, np.maximum(found.answer.weights, 0.0) * domain.mdp.steps
@@ -154,16 +154,16 @@ def best_within_balls(
 
 def _solved(scaled: Scaled, slope: Vector, balls: list[Ball]) -> tuple[Vector, Vector, Matrix] | None:
     """Visits (C,), multipliers of the half-spaces (m,) and t of each ball (k, d_c), where the library finds them."""
-    hull, limits, d_r = flow(scaled.domain), scaled.limits, scaled.domain.n_reward
-    features, n = hull.generate.toarray(), hull.generate.shape[1]
+    generate, flows, initial = flow(scaled.domain)
+    features, equal, limits, d_r = generate.toarray(), flows.toarray(), scaled.limits, scaled.domain.n_reward
+    within, m, n = limits.normals @ features, len(limits), features.shape[1]
     cones = [np.vstack([np.zeros((1, n)), -ball.scale[:, None] * features[d_r:]]) for ball in balls]
     ends = [np.append(ball.radius, -ball.scale * ball.centre) for ball in balls]
-    equal, within, m = hull.equal.toarray(), limits.normals @ features, len(limits)
     solution = minimise_conic(
         np.zeros((n, n)),
         -(slope @ features[:d_r]),
         np.vstack([equal, within, -np.eye(n), *cones]),
-        np.concatenate([hull.right, limits.offsets, np.zeros(n), *ends]),
+        np.concatenate([initial, limits.offsets, np.zeros(n), *ends]),
         m + n,
         [len(end) for end in ends],
         n_equal=len(equal),

@@ -33,15 +33,6 @@ MOST_SHARED = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Hull:
-    """The points generate @ v, v >= 0, equal @ v = right. generate: (d, n); equal: (k, n); dense or sparse."""
-
-    generate: Any
-    equal: Any
-    right: Vector
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Mixture:
     """The best point of a hull: weights v (n,) of its columns, and the dual variables u (k,) of its lower bound."""
 
@@ -95,29 +86,32 @@ class Program:
         """The same within limits that are moved outwards by `by` (m,)."""
         return replace(self, right=np.concatenate([self.right[: len(by)] + by, self.right[len(by) :]]))
 
-    def solve(self, hull: Hull) -> Solution[Mixture]:
-        """The best point of the hull within the limits."""
+    def solve(self, generate: Any, equal: Any, right: Vector) -> Solution[Mixture]:
+        """The best point within the limits of the hull generate @ v, v >= 0, equal @ v = right.
+
+        generate: (d, n); equal: (k, n); dense or sparse.
+        """
         if self.n_matched:
-            return self._nearest(hull)
-        n, n_slacks = hull.generate.shape[1], len(self.cost)
-        within = np.hstack([self.rows @ hull.generate, -self.reach])
-        equal = _joined([[hull.equal, np.zeros((len(hull.right), n_slacks))]])
-        constraints = LinearConstraints(np.zeros(n + n_slacks), equal, hull.right, within, self.right)
-        solution = minimise_linear(np.concatenate([-(hull.generate.T @ self.base), self.cost]), constraints)
+            return self._nearest(generate, equal, right)
+        n, n_slacks = generate.shape[1], len(self.cost)
+        within = np.hstack([self.rows @ generate, -self.reach])
+        equal = _joined([[equal, np.zeros((len(right), n_slacks))]])
+        constraints = LinearConstraints(np.zeros(n + n_slacks), equal, right, within, self.right)
+        solution = minimise_linear(np.concatenate([-(generate.T @ self.base), self.cost]), constraints)
         u = solution.answer.within_multipliers
-        # Changed so that reach' u <= cost for any tolerance of the solver.
+        # Changed so that reach' u <= cost for any tolerance of the solver. The last of u is that of a total, if any.
         u = u / max(1.0, float((self.reach.T @ u).max(initial=0.0))) if self.cost.all() else np.append(u[:-1], u.max())
         return _mixture(solution, n, u)
 
-    def _nearest(self, hull: Hull) -> Solution[Mixture]:
+    def _nearest(self, generate: Any, equal: Any, right: Vector) -> Solution[Mixture]:
         """The same by a quadratic program, with the deviations as additional variables."""
-        m, n, d_r = len(self.right) - self.n_matched, hull.generate.shape[1], self.n_matched
+        m, n, d_r = len(self.right) - self.n_matched, generate.shape[1], self.n_matched
         target = -self.right[m:]
         # In units of the target, the deviations are of the size of v, which sums to one; y is scaled back below.
-        unit, here = 1 + float(np.abs(target).max()), hull.generate[:d_r]
-        equal = _joined([[hull.equal, np.zeros((len(hull.right), d_r))], [here / unit, -np.eye(d_r)]])
-        right = np.concatenate([hull.right, target / unit])
-        within = _joined([[self.rows[:m] @ hull.generate / unit, np.zeros((m, d_r))]])
+        unit, here = 1 + float(np.abs(target).max()), generate[:d_r]
+        equal = _joined([[equal, np.zeros((len(right), d_r))], [here / unit, -np.eye(d_r)]])
+        right = np.concatenate([right, target / unit])
+        within = _joined([[self.rows[:m] @ generate / unit, np.zeros((m, d_r))]])
         lower = np.concatenate([np.zeros(n), np.full(d_r, -np.inf)])
         constraints = LinearConstraints(lower, equal, right, within, self.right[:m] / unit)
         weight = np.concatenate([np.zeros(n), np.ones(d_r)])
