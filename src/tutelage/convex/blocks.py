@@ -79,12 +79,12 @@ class Block:
         """norm_q of the sums by group; for q = 1 the entries of one group have the same sign."""
         if self.norm == 1:
             return float(np.abs(x).sum())
-        return float(np.linalg.norm(np.bincount(self.groups, x), self.norm)) if len(x) else 0.0
+        return float(np.linalg.norm(np.bincount(self.groups, x), self.norm))
 
     def contain(self, x: Vector) -> Vector:
         """A point of the block's set: x clipped and, in a ball, scaled."""
         inside = x if self.is_signed else np.maximum(x, 0.0)
-        if not self.is_ball or not len(x):
+        if not self.is_ball:
             return np.clip(inside, -self.radius, self.radius)
         size = self.size(inside)
         return inside * (self.radius / size) if size > self.radius else inside
@@ -176,10 +176,8 @@ class Block:
         small gradient is not lost beside a large x: the condition of each entry, or its distance to the bound or kink
         if that is smaller. A ball adds the complementarity of its multiplier and the distance from its surface.
         """
-        if not len(x):
-            return 0.0
         if not self.is_ball:
-            return float(np.abs(self._conditions(gradient, x, self.slope, self.radius)).max())
+            return float(np.abs(self._conditions(gradient, x, self.slope, self.radius)).max(initial=0.0))
         size, radius = self.size(x), float(self.radius)
         m = self.multiplier(gradient, x) if size > 0.5 * radius else 0.0
         # The multiplier of a sum is a slope of its entries.
@@ -193,8 +191,6 @@ class Block:
 
         Where the set has no limit, h* is infinite unless |gradient| <= slope; the excess is left to the residual.
         """
-        if not len(x):
-            return 0.0
         push = np.abs(gradient) if self.is_signed else -gradient
         over = np.maximum(push - self.slope, 0.0)
         if np.any(self.curvature):
