@@ -13,7 +13,7 @@ from tutelage.bellman.equations import _verdict, solve_hard, solve_soft
 from tutelage.chains.expectations import expectation
 from tutelage.constrained import columns
 from tutelage.constrained.columns import Planner
-from tutelage.constrained.objectives import MostReward, NearestSquared
+from tutelage.constrained.objectives import Program
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation, nearest_policy, strictest_policy
 from tutelage.constrained.problem import no_limits, preference_limits, sizes
 from tutelage.model.mdp import Domain
@@ -86,11 +86,11 @@ def test_a_decomposition_that_stops_early_reports_how_far_off_it_is(question):
 def test_a_wrong_answer_of_the_direct_program_is_an_error_with_its_gap(monkeypatch):
     """The libraries are not believed: a value 0.1 above the optimum differs from the certified bound by 0.1."""
     domain, limits = problem(0)
-    for objective, answer in (
-        (NearestSquared, lambda: nearest_policy(domain, TARGET, limits, route="direct")),
-        (MostReward, lambda: best_policy(domain, WEIGHTS, limits, route="direct")),
+    for answer in (
+        lambda: nearest_policy(domain, TARGET, limits, route="direct"),
+        lambda: best_policy(domain, WEIGHTS, limits, route="direct"),
     ):
-        mislead(monkeypatch, objective, 0.1)
+        mislead(monkeypatch, 0.1)
         with pytest.raises(NotConverged, match=r"a relative gap of 0\.1") as caught:
             answer()
         assert caught.value.residual == pytest.approx(0.1, abs=1e-5)
@@ -98,15 +98,15 @@ def test_a_wrong_answer_of_the_direct_program_is_an_error_with_its_gap(monkeypat
         monkeypatch.undo()
 
 
-def mislead(monkeypatch, objective, error):
+def mislead(monkeypatch, error):
     """Let the direct program, the one with sparse columns, return a value that is too large by `error`."""
-    honest = objective.solve
+    honest = Program.solve
 
-    def solve(self, hull, limits):
-        found = honest(self, hull, limits)
-        return found if isinstance(hull.generate, np.ndarray) else replace(found, value=found.value + error)
+    def solve(self, generate, *equalities):
+        found = honest(self, generate, *equalities)
+        return found if isinstance(generate, np.ndarray) else replace(found, value=found.value + error)
 
-    monkeypatch.setattr(objective, "solve", solve)
+    monkeypatch.setattr(Program, "solve", solve)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_direct_answer_that_is_not_tight_is_not_taken(monkeypatch, error, is_t
     # Together with 20 features to match, six limits make a crowd.
     limits = preference_limits(domain, 100.0)
     long_way = nearest_policy(domain, target, limits, route="decomposition")
-    mislead(monkeypatch, NearestSquared, error)
+    mislead(monkeypatch, error)
     found = nearest_policy(domain, target, limits)
     assert found.n_rounds == (1 if is_taken else long_way.n_rounds) and long_way.n_rounds > 1
     if not is_taken:

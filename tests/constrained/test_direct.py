@@ -17,7 +17,7 @@ from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation
 from tutelage.constrained import direct
 from tutelage.constrained.direct import FEW_CHOICES, Ball, best_within_balls
-from tutelage.constrained.objectives import MostReward, NearestSquared
+from tutelage.constrained.objectives import most_reward, nearest_squared
 from tutelage.constrained.occupancy_polytope import MANY_ROWS, Problem, best_policy, is_crowded, nearest_policy
 from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.learners.exact import HardLearner
@@ -51,8 +51,8 @@ def test_few_choices_and_many_features_or_limits_make_a_crowd(n_features, n_stat
     domain = one_hot_domain(n_features, n_states)
     limits = preference_limits(domain, 1.0)
     limits = type(limits)(limits.normals[:n_limits], limits.offsets[:n_limits], limits.names[:n_limits])
-    assert is_crowded(domain, NearestSquared(np.zeros(n_features)), limits) == nearest
-    assert is_crowded(domain, MostReward(np.zeros(len(domain.names))), limits) == best
+    assert is_crowded(domain, nearest_squared(np.zeros(n_features), limits), limits) == nearest
+    assert is_crowded(domain, most_reward(np.zeros(len(domain.names)), limits), limits) == best
 
 
 def test_the_route_of_a_crowd_leads_to_the_same_point():

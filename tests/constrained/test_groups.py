@@ -7,11 +7,11 @@ from scipy import optimize, sparse
 from strategies import some_of
 
 from benchmarks.families import family_domain, family_problem
-from tutelage.constrained import group_loops
+from tutelage.constrained import group_loops, objectives
 from tutelage.constrained.columns import Improver
 from tutelage.constrained.decomposition import _Rounds
 from tutelage.constrained.groups import best_shares, start_groups
-from tutelage.constrained.objectives import Hull, LeastViolation, MostReward, Nearest, NearestSquared
+from tutelage.constrained.objectives import most_reward, nearest, nearest_squared
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation, nearest_policy, strictest_policy
 from tutelage.constrained.problem import HalfSpaces, no_limits
 from tutelage.convex.programs import InfeasibleProgram
@@ -32,15 +32,17 @@ def random_program(rng, is_tied):
         parts, normals = np.round(2 * n_groups * parts) / n_groups, np.round(normals)
     mixture = np.einsum("kn,nkd->d", rng.dirichlet(np.ones(n), size=n_groups), parts)
     limits = half_spaces(normals, normals @ mixture + rng.choice([-0.2, 0.0, 0.05, 0.5], size=m))
-    return parts, MostReward(rng.normal(size=d)) if rng.random() < 0.7 else LeastViolation(), limits
+    if rng.random() < 0.7:
+        return parts, most_reward(rng.normal(size=d), limits), limits
+    return parts, objectives.least_violation(limits), limits
 
 
-def by_library(parts, objective, limits):
+def by_library(parts, program, limits):
     """The optimal value of the program written out for HiGHS."""
     n, n_groups, d = parts.shape
     columns, m = parts.reshape(-1, d), len(limits)
-    is_reward = isinstance(objective, MostReward)
-    slope = np.concatenate([-columns @ objective.weights if is_reward else np.zeros(len(columns)), np.ones(m)])
+    is_reward = program.is_reward
+    slope = np.concatenate([-columns @ program.base if is_reward else np.zeros(len(columns)), np.ones(m)])
     return optimize.linprog(
         slope,
         A_ub=np.hstack([limits.normals @ columns.T, -np.eye(m)]),
@@ -56,9 +58,9 @@ def by_library(parts, objective, limits):
 def test_the_best_shares_are_those_of_the_library(is_tied):
     rng, n_found, n_missed = np.random.default_rng(int(is_tied)), 0, 0
     for _ in range(N_PROGRAMS):
-        parts, objective, limits = random_program(rng, is_tied)
-        right, dual = by_library(parts, objective, limits), objective.lower_bounds(limits)
-        found = best_shares(dual, parts, rng.random(len(limits)))
+        parts, program, limits = random_program(rng, is_tied)
+        right = by_library(parts, program, limits)
+        found = best_shares(program, parts, rng.random(len(limits)))
         if found is None:
             # Infeasible, or too degenerate for the quick method: then its caller asks the library.
             n_missed += right.status == 0 and not is_tied
@@ -68,8 +70,8 @@ def test_the_best_shares_are_those_of_the_library(is_tied):
         assert (found.answer.weights >= 0).all() and found.answer.weights.sum(axis=0) == pytest.approx(1.0)
         # The multipliers certify it: at their price no shares are better.
         u = found.answer.dual
-        best = (parts @ dual.price(u)).max(axis=0).sum()
-        assert dual.offset(u) - best == pytest.approx(found.value, abs=1e-9 * (1 + abs(found.value)))
+        best = (parts @ program.price(u)).max(axis=0).sum()
+        assert program.offset(u) - best == pytest.approx(found.value, abs=1e-9 * (1 + abs(found.value)))
     assert n_found > 0.6 * N_PROGRAMS and n_missed <= 0.01 * N_PROGRAMS
 
 
@@ -82,10 +84,9 @@ def test_the_nearest_shares_are_those_of_the_library(is_tied):
         d = parts.shape[2]
         limits = limits if rng.random() < 0.7 else half_spaces(np.zeros((0, d)), np.zeros(0))
         target = rng.choice([0.1, 1.0, 30.0]) * rng.normal(size=rng.integers(1, d + 1))
-        objective = NearestSquared(target)
-        dual = objective.lower_bounds(limits)
-        found = best_shares(dual, parts, np.abs(rng.normal(size=len(dual.right))))
-        n_possible += len(limits) == 0 or by_library(parts, LeastViolation(), limits).fun < 1e-9
+        program = nearest_squared(target, limits)
+        found = best_shares(program, parts, np.abs(rng.normal(size=len(program.right))))
+        n_possible += len(limits) == 0 or by_library(parts, objectives.least_violation(limits), limits).fun < 1e-9
         if found is None:
             continue
         n_found += 1
@@ -94,15 +95,15 @@ def test_the_nearest_shares_are_those_of_the_library(is_tied):
         assert (limits.normals @ mean <= limits.offsets + 1e-11).all()
         assert found.value == pytest.approx(0.5 * ((mean[: len(target)] - target) ** 2).sum(), abs=1e-12)
         assert_allclose(
-            dual.price(found.answer.dual)[: len(target)]
+            program.price(found.answer.dual)[: len(target)]
             + limits.normals.T[: len(target)] @ found.answer.dual[: len(limits)],
             target - mean[: len(target)],
             atol=1e-9 * (1 + np.abs(target).max()),
         )
         # The multipliers certify it: at their price no shares are better.
         u = found.answer.dual
-        best = (parts @ dual.price(u)).max(axis=0).sum()
-        assert dual.offset(u) - best == pytest.approx(found.value, abs=1e-9 * (1 + abs(found.value)))
+        best = (parts @ program.price(u)).max(axis=0).sum()
+        assert program.offset(u) - best == pytest.approx(found.value, abs=1e-9 * (1 + abs(found.value)))
     assert 0.95 * n_possible <= n_found
 
 
@@ -111,10 +112,10 @@ def test_the_nearest_shares_are_those_of_clarabel():
     parts, target = rng.normal(size=(4, 25, 5)) / 25, np.array([2.5, -1.5, 1.0])
     normals = rng.normal(size=(3, 5))
     limits = half_spaces(normals, normals @ parts.mean(axis=0).sum(axis=0) + 0.01)
-    objective = NearestSquared(target)
+    program = nearest_squared(target, limits)
     sums = sparse.hstack([sparse.eye_array(25)] * 4, format="csr")
-    right = objective.solve(Hull(parts.reshape(-1, 5).T, sums, np.ones(25)), limits)
-    found = best_shares(objective.lower_bounds(limits), parts, np.zeros(6))
+    right = program.solve(parts.reshape(-1, 5).T, sums, np.ones(25))
+    found = best_shares(program, parts, np.zeros(6))
     assert found.value == pytest.approx(right.value, abs=1e-9) and (found.answer.dual[:3] > 0).any()
     assert_allclose(found.answer.dual, right.answer.dual, atol=1e-6)
 
@@ -128,8 +129,8 @@ def test_limits_that_no_mixture_keeps_have_no_shares(target):
         normals = rng.normal(size=(4, 2))
         reached = (parts @ normals.T).min(axis=0).sum(axis=0)
         limits = half_spaces(normals, reached - np.array([0.02, -0.5, -0.5, -0.5]))
-        dual = NearestSquared(np.array([target])).lower_bounds(limits)
-        n_refused += best_shares(dual, parts, np.abs(rng.normal(size=len(dual.right)))) is None
+        program = nearest_squared(np.array([target]), limits)
+        n_refused += best_shares(program, parts, np.abs(rng.normal(size=len(program.right)))) is None
     assert n_refused == 60
 
 
@@ -138,11 +139,11 @@ def test_a_wrong_basis_is_noticed(monkeypatch):
     rng = np.random.default_rng(4)
     parts = rng.normal(size=(5, 10, 3))
     limits = half_spaces(np.eye(3), np.full(3, 100.0))
-    most, nearest = MostReward(np.ones(3)).lower_bounds(limits), NearestSquared(np.ones(3)).lower_bounds(limits)
-    assert best_shares(most, parts, np.zeros(3)) is not None and best_shares(nearest, parts, np.zeros(6)) is not None
+    most, near = most_reward(np.ones(3), limits), nearest_squared(np.ones(3), limits)
+    assert best_shares(most, parts, np.zeros(3)) is not None and best_shares(near, parts, np.zeros(6)) is not None
     worst, one = parts.sum(axis=2).argmin(axis=0)[None], np.zeros(1, dtype=int)
     monkeypatch.setattr(group_loops, "nearest_shares", lambda *_: (worst, np.ones(1), np.zeros(3), True))
-    assert best_shares(nearest, parts, np.zeros(6)) is None
+    assert best_shares(near, parts, np.zeros(6)) is None
     monkeypatch.setattr(group_loops, "best_shares", lambda *_: (worst, one, one, np.ones(1), np.zeros(3), True))
     assert best_shares(most, parts, np.zeros(3)) is None
 
@@ -153,38 +154,39 @@ def test_the_master_problem_asks_the_library_where_the_loop_fails(monkeypatch):
     columns = tuple(improver.evaluate(first[:-1] + k, None) for k in range(3))
     normals = np.hstack([np.zeros((4, 3)), np.eye(4)])
     limits = half_spaces(normals, normals @ np.mean([column.counts for column in columns], axis=0))
-    objective = MostReward(np.array([1.0, 0.5, 0.2]))
-    quick = _Rounds(improver, objective, limits, columns)
+    weights = np.array([1.0, 0.5, 0.2])
+    quick = _Rounds(improver, most_reward(weights, limits), columns)
     assert quick.solve_master() and quick.is_by_group
     monkeypatch.setattr(group_loops, "best_shares", lambda *_: (*[np.zeros(0)] * 5, False))
-    slow = _Rounds(improver, objective, limits, columns)
+    slow = _Rounds(improver, most_reward(weights, limits), columns)
     assert slow.solve_master()
     assert slow.value == pytest.approx(quick.value, rel=1e-8)
     assert_allclose(slow.master.dual, quick.master.dual, atol=1e-6 * np.abs(quick.master.dual).max())
     impossible = half_spaces(normals, np.zeros(4))
     with pytest.raises(InfeasibleProgram):
-        _Rounds(improver, objective, impossible, columns).solve_master()
+        _Rounds(improver, most_reward(weights, impossible), columns).solve_master()
 
 
 def test_multipliers_of_limits_and_squared_deviations_can_be_shared():
     limits = half_spaces(np.eye(2), np.ones(2))
-    assert MostReward(np.ones(2)).lower_bounds(limits).can_share and LeastViolation().lower_bounds(limits).can_share
-    assert NearestSquared(np.ones(2)).lower_bounds(limits).can_share
+    assert most_reward(np.ones(2), limits).can_share and objectives.least_violation(limits).can_share
+    assert nearest_squared(np.ones(2), limits).can_share
     for norm in (1, np.inf):
-        assert not Nearest(np.ones(2), norm).lower_bounds(limits).can_share
+        assert not nearest(np.ones(2), norm, limits).can_share
 
 
 def test_groups_hold_neighbours_and_every_start():
     """On a grid the members of a group are near each other; a part of the graph without a centre is in some group."""
     mdp = family_domain("slippery grid", 900).mdp
     groups = start_groups(mdp)
+    of_state = groups.tocsc().indices
     row, column = np.divmod(np.arange(900), 30)
-    spans = [max(np.ptp(row[groups.of_state == k]), np.ptp(column[groups.of_state == k])) for k in range(180)]
-    assert len(groups.mean.indptr) == 181 and np.median(spans) <= 4
-    assert_allclose((groups.mean @ np.ones((900, 1))).sum(), 1.0)
+    spans = [max(np.ptp(row[of_state == k]), np.ptp(column[of_state == k])) for k in range(180)]
+    assert len(groups.indptr) == 181 and np.median(spans) <= 4
+    assert_allclose((groups @ np.ones((900, 1))).sum(), 1.0)
     alone = sparse.eye_array(600, format="csr")
     apart = MDP.from_choices(alone, np.arange(601), np.full(600, 1 / 600), 0.9)
-    assert (start_groups(apart).of_state < 120).all()
+    assert (start_groups(apart).tocsc().indices < 120).all()
     assert start_groups(MDP.from_choices(alone, np.arange(601), np.eye(600)[0], 0.9)) is None
 
 

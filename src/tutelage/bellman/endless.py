@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tutelage.arrays import Flags, Indices, Vector
-from tutelage.chains.resolvent import chain, choice_resolvent, policy_resolvent
+from tutelage.chains.resolvent import any_choice, chain, choice_resolvent, policy_resolvent
 from tutelage.model.mdp import MDP, discounted, per_choice
 from tutelage.model.policy import ending_choice
 from tutelage.outcomes import EndlessValue
@@ -61,7 +61,7 @@ class EndingOperators:
         return backed, moved
 
     def guess(self) -> Vector:
-        choice = ending_choice(self.mdp, np.ones(self.mdp.n_choices, dtype=np.bool_))
+        choice = any_choice(self.mdp)
         return choice_resolvent(self.mdp, choice).values(self.reward[choice])
 
     def sweep(self, value: Vector, tolerance: float, n_least: int = 3) -> Vector:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tutelage import outcomes
-from tutelage.arrays import EPSILON, ArrayLike, Indices, Readable, Vector, check_length, floats, freeze
+from tutelage.arrays import EPSILON, ArrayLike, Indices, Readable, Vector, freeze, vector
 from tutelage.bellman.endless import EndingOperators
 from tutelage.chains.resolvent import choice_resolvent, discounted_rows, has_dense_moves, policy_resolvent
 from tutelage.model.mdp import MDP, choice_reward, discounted, per_choice
@@ -103,8 +103,7 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     if start is None:
         first = _first_value(mdp, given)
     else:
-        first = floats(start, "start", ndim=1)
-        check_length(first, mdp.n_states, "start", "states")
+        first = vector(start, "start", mdp.n_states, "states")
         common = _common_part(first)
     rest = given
     if common:

@@ -31,7 +31,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
-from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, Matrix, Readable, Vector, check_length, floats, freeze
+from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, Matrix, Readable, Vector, freeze, vector
 from tutelage.bellman.endless import refuse_endless
 from tutelage.bellman.equations import Optimum, solve_soft
 from tutelage.chains.resolvent import BY_DEGREE, Resolvent, policy_resolvent
@@ -83,8 +83,7 @@ def soft_expansion(
 
     near: the expansion at nearby weights, as a warm start.
     """
-    checked = floats(weights, "weights", ndim=1)
-    check_length(checked, features.shape[1], "weights", "features")
+    checked = vector(weights, "weights", features.shape[1], "features")
     # The value near these weights, to first order.
     start = None if near is None else near.value + near.ahead @ (checked - near.weights)
     solved = solve_soft(mdp, features @ checked, accuracy=accuracy, start=start)
@@ -127,23 +126,27 @@ def _advantages(mdp: MDP, features: Matrix, policy: Vector, inverse: Resolvent) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Journeys:
-    """Domains whose features have the same weights. network: what they share if they differ in their ends only."""
+    """Domains whose features have the same weights.
+
+    network: (n, 2 + d), if they differ in their ends only: from, to and features of the moves between states that no
+    journey, or not every one, ends in; None if they differ in more, or no linear system has their values.
+    """
 
     domains: tuple[Domain, ...]
     features: tuple[Matrix, ...]
-    network: "Network | None"
+    network: Matrix | None
 
     @staticmethod
     def of(domains: Sequence[Domain]) -> "Journeys":
         features = tuple(combined_features(domain) for domain in domains)
-        return Journeys(tuple(domains), features, Network.of([domain.mdp for domain in domains], features))
+        return Journeys(tuple(domains), features, _shared_moves([domain.mdp for domain in domains], features))
 
     def expand(self, weights: Vector, near: Sequence[SoftExpansion]) -> Iterator[SoftExpansion]:
         """The soft policy of each domain at the weights (d,). near: those at nearby weights, if known.
 
         Raises `EndlessValue` where going on for ever pays.
         """
-        factors = None if self.network is None else self.network.factorise(weights)
+        factors = None if self.network is None else _factorised(self.network, self.domains[0].mdp.n_states, weights)
         for place, (domain, features) in enumerate(zip(self.domains, self.features, strict=True)):
             solved = None if factors is None else _solve(factors, domain.mdp, features @ weights)
             if solved is None:
@@ -153,45 +156,37 @@ class Journeys:
                 yield expansion_around(domain.mdp, features, weights, *solved)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Network:
-    """The moves between states that no journey, or not every one, ends in: from, to (n,), and their features (n, d)."""
-
-    n_states: int
-    begin: Indices
-    end: Indices
-    features: Matrix
-
-    @staticmethod
-    def of(mdps: Sequence[MDP], features: Sequence[Matrix]) -> "Network | None":
-        """What the MDPs share; None where they differ in more than their ends, or no linear system has their values."""
-        n_states = mdps[0].n_states
-        for mdp in mdps:
-            if mdp.discount != 1.0 or mdp.transition.nnz != mdp.n_choices or mdp.n_states != n_states:
-                return None
-        tables = [_moves(mdp, values) for mdp, values in zip(mdps, features, strict=True)]
-        is_first_end = _flags(mdps[0])
-        others = [table[is_first_end[table[:, :2].astype(np.int64)].any(axis=1)] for table in tables[1:]]
-        known = _ordered(np.vstack([tables[0], np.unique(np.vstack([tables[0][:0], *others]), axis=0)]))
-        begin, end = known[:, 0].astype(np.int64), known[:, 1].astype(np.int64)
-        for mdp, table in zip(mdps, tables, strict=True):
-            is_end = _flags(mdp)
-            if not np.array_equal(known[~(is_end[begin] | is_end[end])], table):
-                return None
-        return Network(n_states, begin, end, np.ascontiguousarray(known[:, 2:]))
-
-    def factorise(self, weights: Vector) -> linalg.SuperLU | None:
-        """The sparse LU of I - M at the weights (d,); None where it has none."""
-        reward = self.features @ weights
-        if reward.max(initial=0.0) > LARGEST_POWER:
+def _shared_moves(mdps: Sequence[MDP], features: Sequence[Matrix]) -> Matrix | None:
+    """The network of journeys."""
+    n_states = mdps[0].n_states
+    for mdp in mdps:
+        if mdp.discount != 1.0 or mdp.transition.nnz != mdp.n_choices or mdp.n_states != n_states:
             return None
-        moves = sparse.csc_array((np.exp(reward), (self.begin, self.end)), shape=(self.n_states, self.n_states))
-        try:
-            system = sparse.csc_array(sparse.eye_array(self.n_states, format="csc") - moves)
-            return linalg.splu(system, permc_spec=BY_DEGREE, options={"SymmetricMode": True})
-        except RuntimeError:
-            # Exactly singular.
+    tables = [_moves(mdp, values) for mdp, values in zip(mdps, features, strict=True)]
+    is_first_end = _flags(mdps[0])
+    others = [table[is_first_end[table[:, :2].astype(np.int64)].any(axis=1)] for table in tables[1:]]
+    known = _ordered(np.vstack([tables[0], np.unique(np.vstack([tables[0][:0], *others]), axis=0)]))
+    begin, end = known[:, :2].T.astype(np.int64)
+    for mdp, table in zip(mdps, tables, strict=True):
+        is_end = _flags(mdp)
+        if not np.array_equal(known[~(is_end[begin] | is_end[end])], table):
             return None
+    return known
+
+
+def _factorised(network: Matrix, n_states: int, weights: Vector) -> linalg.SuperLU | None:
+    """The sparse LU of I - M at the weights (d,); None where it has none."""
+    reward = np.ascontiguousarray(network[:, 2:]) @ weights
+    if reward.max(initial=0.0) > LARGEST_POWER:
+        return None
+    begin, end = network[:, :2].T.astype(np.int64)
+    moves = sparse.csc_array((np.exp(reward), (begin, end)), shape=(n_states, n_states))
+    try:
+        system = sparse.csc_array(sparse.eye_array(n_states, format="csc") - moves)
+        return linalg.splu(system, permc_spec=BY_DEGREE, options={"SymmetricMode": True})
+    except RuntimeError:
+        # Exactly singular.
+        return None
 
 
 def _flags(mdp: MDP) -> Flags:

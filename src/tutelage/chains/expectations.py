@@ -168,10 +168,11 @@ def arrival(model: Domain | MDP, policy: ArrayLike, goals: ArrayLike | None = No
     """
     mdp = model.mdp if isinstance(model, Domain) else model
     checked, is_goal = check_policy(mdp, policy), _goals(mdp, goals)
-    step = chain(mdp, checked)
+    # The second chain has no moves from goals, where a journey ends.
+    step, onward = chain(mdp, checked), chain(mdp, checked * per_choice(mdp, (~is_goal).astype(np.float64)))
     step.eliminate_zeros()
-    on_the_way = reachable(_blocked(step, is_goal), mdp.initial > 0) & ~is_goal
-    can_arrive = reachable(_blocked(step, is_goal).T.tocsr(), is_goal)
+    onward.eliminate_zeros()
+    on_the_way, can_arrive = reachable(onward, mdp.initial > 0) & ~is_goal, reachable(onward.T.tocsr(), is_goal)
     places = np.flatnonzero(on_the_way & can_arrive)
     moves = step[places]
     to_goal = np.asarray(moves[:, is_goal].sum(axis=1)).ravel()
@@ -202,14 +203,6 @@ def _goals(mdp: MDP, given: ArrayLike | None) -> Flags:
     if not len(states) or states.min() < 0 or states.max() >= mdp.n_states:
         raise InvalidModel(f"goals must be states, numbers from 0 to {mdp.n_states - 1}, at least one; got {given}")
     return np.isin(np.arange(mdp.n_states), states)
-
-
-def _blocked(step: SparseRows, is_goal: Flags) -> SparseRows:
-    """The chain without the moves from goals, where a journey ends."""
-    moves = step.copy()
-    moves.data[np.repeat(is_goal, np.diff(moves.indptr))] = 0.0
-    moves.eliminate_zeros()
-    return moves
 
 
 def reachable(moves: SparseRows, starts: Flags) -> Flags:

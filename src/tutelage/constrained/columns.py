@@ -13,16 +13,16 @@ column. The resolvent of the chain gives F; where it takes iterations, these sta
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tutelage import outcomes
-from tutelage.arrays import EPSILON, Indices, Matrix, Vector
+from tutelage.arrays import EPSILON, Indices, Matrix, SparseRows, Vector
 from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, bellman_operators, plan_hard
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.resolvent import any_choice, choice_resolvent, has_dense_moves, typical_method
-from tutelage.constrained.groups import StartGroups, start_groups
+from tutelage.constrained.groups import start_groups
 from tutelage.constrained.problem import sizes
 from tutelage.model.mdp import Domain, combined_features, per_choice
 
@@ -59,13 +59,11 @@ class Priced(NamedTuple):
 class Planner:
     """Plans for every price, from the last plan.
 
-    plan: the last one; None before the first. is_stored: whether policies are stored, so that a second price in a round
-    is cheap.
+    plan: the last one; None before the first.
     """
 
     domain: Domain
     plan: HardOptimum | None = None
-    is_stored: ClassVar[bool] = False
 
     @cached_property
     def largest(self) -> Vector:
@@ -112,10 +110,12 @@ class Planner:
 
 @dataclass(eq=False)
 class Improver(Planner):
-    """Policy iteration from stored columns. has_groups: whether each group of starts has a part of a column."""
+    """Policy iteration from stored columns, with which a second price in a round is cheap.
+
+    has_groups: whether each group of starts has a part of a column.
+    """
 
     has_groups: bool = True
-    is_stored: ClassVar[bool] = True
 
     def price_out(
         self, price: Vector, columns: Sequence[Column] = (), known: float = 0.0, share: float = 0.0
@@ -156,7 +156,7 @@ class Improver(Planner):
         return Priced(tuple(better), best)
 
     @cached_property
-    def groups(self) -> StartGroups | None:
+    def groups(self) -> SparseRows | None:
         """Groups of starts, where there are many and policies are evaluated by a factorisation.
 
         Where moves are dense, chains forget their start, and a mixture for each group gains nothing.
@@ -178,11 +178,11 @@ class Improver(Planner):
         ahead = choice_resolvent(mdp, choice).values(here, None if near is None else near.ahead)
         if self.groups is None:
             return Column(choice, np.einsum("s,sd->d", mdp.initial, ahead)[None], ahead)
-        return Column(choice, np.asarray(self.groups.mean @ ahead), ahead)
+        return Column(choice, np.asarray(self.groups @ ahead), ahead)
 
     def visits(self, column: Column, shares: Vector) -> Vector:
         mdp = self.domain.mdp
-        starts = mdp.initial * (shares[0] if self.groups is None else shares[self.groups.of_state])
+        starts = mdp.initial * shares[0] if self.groups is None else np.asarray(shares @ self.groups)
         return choice_resolvent(mdp, column.choice).visits(starts)
 
 

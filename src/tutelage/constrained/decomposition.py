@@ -19,10 +19,9 @@ from scipy import sparse
 
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
-from tutelage.constrained.columns import Column, Planner
+from tutelage.constrained.columns import Column, Improver, Planner
 from tutelage.constrained.groups import best_shares
-from tutelage.constrained.objectives import Hull, LowerBounds, Mixture, Objective
-from tutelage.constrained.problem import HalfSpaces
+from tutelage.constrained.objectives import Mixture, Program
 from tutelage.outcomes import Ended, NotConverged, Solution
 
 MAX_ROUNDS = 1_000
@@ -83,8 +82,7 @@ def parts(columns: tuple[Column, ...]) -> NDArray[np.float64]:
 
 def decompose(
     pricer: Planner,
-    objective: Objective,
-    limits: HalfSpaces,
+    program: Program,
     columns: tuple[Column, ...],
     *,
     tolerance: float,
@@ -95,7 +93,7 @@ def decompose(
     columns: policies to start from, some mixture of which satisfies the limits. scale: what the objective can reach.
     The bound is certified: no policy within the limits has a lower value. It is that of the dual variables returned.
     """
-    search = _Rounds(pricer, objective, limits, columns)
+    search = _Rounds(pricer, program, columns)
     for search.n_rounds in range(1, MAX_ROUNDS + 1):
         value, bound = search.value, search.bound
         if not search.solve_master():
@@ -103,11 +101,11 @@ def decompose(
         if search.value <= good_enough or search.is_proved(tolerance):
             return search.solution(Ended.CONVERGED)
         for u in search.trials():
-            earned = float((matrix(search.columns) @ search.dual.price(search.master.dual)).max())
+            earned = float((matrix(search.columns) @ search.program.price(search.master.dual)).max())
             new = search.price_out(u)
             if search.is_proved(tolerance):
                 return search.solution(Ended.CONVERGED)
-            if any(float(column.counts @ search.dual.price(search.master.dual)) > earned for column in new):
+            if any(float(column.counts @ search.program.price(search.master.dual)) > earned for column in new):
                 break
         else:
             if len(search.columns) == len(search.master.weights):
@@ -130,8 +128,7 @@ class _Rounds:
     """
 
     pricer: Planner
-    objective: Objective
-    limits: HalfSpaces
+    program: Program
     columns: tuple[Column, ...]
     value: float = np.inf
     bound: float = -np.inf
@@ -139,13 +136,11 @@ class _Rounds:
     own: float | None = None
     n_rounds: int = 0
     scale: float = field(init=False)
-    dual: LowerBounds = field(init=False)
     master: Mixture = field(init=False)
 
     def __post_init__(self) -> None:
-        self.dual = self.objective.lower_bounds(self.limits)
-        self.scale = self.dual.scale(matrix(self.columns))
-        self.master = Mixture(np.zeros(0), np.zeros(len(self.dual.right)))
+        self.scale = self.program.scale(matrix(self.columns))
+        self.master = Mixture(np.zeros(0), np.zeros(len(self.program.right)))
 
     @property
     def is_by_group(self) -> bool:
@@ -176,12 +171,12 @@ class _Rounds:
         known = parts(self.columns)
         n, n_groups, d = known.shape
         try:
-            found = best_shares(self.dual, known, self.master.dual) if self.is_by_group else None
+            found = best_shares(self.program, known, self.master.dual) if self.is_by_group else None
             if found is None:
                 sums = np.ones((1, n))
                 if self.is_by_group:
                     sums = sparse.hstack([sparse.eye_array(n_groups, format="csr")] * n, format="csr")
-                found = self.objective.solve(Hull(known.reshape(-1, d).T, sums, np.ones(n_groups)), self.limits)
+                found = self.program.solve(known.reshape(-1, d).T, sums, np.ones(n_groups))
                 # A weight that is no more than rounding is zero, so that a policy which never arrives is not mixed in.
                 weights = found.answer.weights.reshape(n, -1)
                 weights = np.where(weights > PACE.rounded, weights, 0.0)
@@ -197,16 +192,16 @@ class _Rounds:
     def trials(self) -> Iterator[Vector]:
         """Dual variables to try in this round, in order."""
         # With a mixture for every group of starts the gap falls fast without them.
-        if self.pricer.is_stored and self.centre is not None and not self.is_by_group:
+        if isinstance(self.pricer, Improver) and self.centre is not None and not self.is_by_group:
             yield (1 - PACE.inward) * self.master.dual + PACE.inward * self.centre
         yield self.master.dual
 
     def price_out(self, u: Vector, *, is_exact: bool = False) -> tuple[Column, ...]:
         """Policies at price(u) that are not known, found as far as it serves the bound; they become columns."""
-        price, offset = self.dual.price(u), self.dual.offset(u)
+        price, offset = self.program.price(u), self.program.offset(u)
         priced = self.pricer.price_out(price, self.columns, offset - self.value, 0.0 if is_exact else PACE.close)
         new, best = self._unknown(priced.columns), priced.best
-        if u is self.master.dual and not new and not is_exact and self.pricer.is_stored:
+        if u is self.master.dual and not new and not is_exact and isinstance(self.pricer, Improver):
             # At the prices of the master problem none may be missed.
             exact = self.pricer.price_out(price, self.columns)
             new, best = self._unknown(exact.columns), min(best, exact.best)
@@ -238,7 +233,7 @@ class _Rounds:
 
     def last(self) -> Solution[Decomposed]:
         """The solution when no better policy was found: its gap is rounding, or else `NotConverged`."""
-        offset = self.dual.offset(self.master.dual)
+        offset = self.program.offset(self.master.dual)
         if self.gap > max(PACE.acceptable * (self.scale + abs(self.value)), PACE.cancelled * abs(offset)):
             message = f"decomposition found no better policy, but the relative gap is still {self.gap:.3g}"
             raise NotConverged(message, residual=self.gap, n_steps=self.n_rounds, answer=self.solution(Ended.SETTLED))

@@ -31,14 +31,14 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Matrix, Vector, freeze
+from tutelage.arrays import Matrix, SparseRows, Vector, freeze
 from tutelage.bellman.equations import plan_hard
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.constrained.columns import Planner
-from tutelage.constrained.objectives import Hull, LowerBounds, Mixture, Objective
-from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, in_unit, or_one
+from tutelage.constrained.objectives import Mixture, Program
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled, in_unit, or_one, sizes
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_conic, minimise_linear
 from tutelage.model.mdp import Domain, combined_features, per_choice
 from tutelage.model.policy import policy_from_occupancy
@@ -54,28 +54,27 @@ LOOSEST_GAP = 1e-7
 ENDLESS = 1e6
 
 
-def flow(domain: Domain) -> Hull:
-    """All occupancies: v = z / horizon (C,), whose sum is at most one; the equalities are the flow equations."""
+def flow(domain: Domain) -> tuple[SparseRows, SparseRows, Vector]:
+    """The hull of all occupancies: v = z / horizon (C,), whose sum is at most one; its equalities are those of flow."""
     mdp = domain.mdp
     n_choices, horizon = mdp.n_choices, mdp.steps
     leave = sparse.csr_array((np.ones(n_choices), np.arange(n_choices), mdp.first_choice), (mdp.n_states, n_choices))
     features = per_choice(mdp, combined_features(domain))
     flow = (leave - discounted_rows(mdp, np.arange(n_choices)).T).tocsr()
-    return Hull(sparse.csr_array(horizon * features.T), flow, mdp.initial / horizon)
+    return sparse.csr_array(horizon * features.T), flow, mdp.initial / horizon
 
 
-def solve_directly(domain: Domain, objective: Objective, limits: HalfSpaces) -> Solution[Mixture]:
+def solve_directly(domain: Domain, program: Program) -> Solution[Mixture]:
     """The optimal occupancy (C,) as weights of the choices, with its certified bound.
 
     Raises `NotConverged` where the libraries fail, also on programs that are infeasible or nearly so.
     """
     try:
-        found = objective.solve(flow(domain), limits)
+        found = program.solve(*flow(domain))
     except InfeasibleProgram as failure:
         raise NotConverged(f"the direct program failed: {failure}", residual=np.inf, n_steps=1) from failure
-    dual, u = objective.lower_bounds(limits), found.answer.dual
-    bound = dual.offset(u) - largest_value(domain, dual.price(u))
-    visits = np.maximum(found.answer.weights, 0.0) * domain.mdp.steps
+    u, visits = found.answer.dual, np.maximum(found.answer.weights, 0.0) * domain.mdp.steps
+    bound = program.offset(u) - largest_value(domain, program.price(u))
     return replace(found, answer=Mixture(visits, u), bound=bound)
 
 
@@ -118,7 +117,7 @@ def best_within_balls(
     """
     if domain.mdp.n_choices > FEW_CHOICES:
         return None
-    scaled = Scaled.each(domain, limits)
+    scaled = Scaled.of(domain, limits, sizes(domain))
     slope, unit = in_unit(weights, scaled.feature[: domain.n_reward])
     reward, preference = np.split(scaled.feature, [domain.n_reward])
     size = np.array([float(or_one(np.asarray(np.abs(ball.scale * preference).max()))) for ball in balls])
@@ -155,16 +154,16 @@ def best_within_balls(
 
 def _solved(scaled: Scaled, slope: Vector, balls: list[Ball]) -> tuple[Vector, Vector, Matrix] | None:
     """Visits (C,), multipliers of the half-spaces (m,) and t of each ball (k, d_c), where the library finds them."""
-    hull, limits, d_r = flow(scaled.domain), scaled.limits, scaled.domain.n_reward
-    features, n = hull.generate.toarray(), hull.generate.shape[1]
+    generate, flows, initial = flow(scaled.domain)
+    features, equal, limits, d_r = generate.toarray(), flows.toarray(), scaled.limits, scaled.domain.n_reward
+    within, m, n = limits.normals @ features, len(limits), features.shape[1]
     cones = [np.vstack([np.zeros((1, n)), -ball.scale[:, None] * features[d_r:]]) for ball in balls]
     ends = [np.append(ball.radius, -ball.scale * ball.centre) for ball in balls]
-    equal, within, m = hull.equal.toarray(), limits.normals @ features, len(limits)
     solution = minimise_conic(
         np.zeros((n, n)),
         -(slope @ features[:d_r]),
         np.vstack([equal, within, -np.eye(n), *cones]),
-        np.concatenate([hull.right, limits.offsets, np.zeros(n), *ends]),
+        np.concatenate([initial, limits.offsets, np.zeros(n), *ends]),
         m + n,
         [len(end) for end in ends],
         n_equal=len(equal),
@@ -188,7 +187,7 @@ class PriceFace:
     """
 
     domain: Domain
-    dual: LowerBounds
+    program: Program
     points: Matrix
     least: float
     tolerance: float
@@ -212,8 +211,8 @@ class PriceFace:
         """
         planner, m = Planner(self.domain), len(self.unit)
         for _ in range(200):
-            left = self.dual.right - points @ self.dual.rows.T
-            room = -(points @ self.dual.base) - self.least + self.tolerance
+            left = self.program.right - points @ self.program.rows.T
+            room = -(points @ self.program.base) - self.least + self.tolerance
             size = or_one(np.abs(left).max(axis=0))
             within, bound = np.vstack([left / size, np.eye(m)]), np.append(room / self.scale, np.full(m, ENDLESS))
             constraints = LinearConstraints(np.zeros(m), within=within, bound=bound)
@@ -225,8 +224,8 @@ class PriceFace:
             except NotConverged:
                 x = np.zeros(m)
             u = self.scale * x / size
-            priced = planner.price_out(self.dual.price(u))
-            if self.dual.offset(u) - priced.best >= self.least - 2 * self.tolerance:
+            priced = planner.price_out(self.program.price(u))
+            if self.program.offset(u) - priced.best >= self.least - 2 * self.tolerance:
                 return (np.inf if x[j] > 0.5 * ENDLESS else float(u[j])), points
             points = np.vstack([points, priced.columns[0].counts])
         return np.nan, points

@@ -13,15 +13,14 @@ entries, the deviations from the target, and half their square is added.
 """
 
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.constrained.objectives import LowerBounds, Mixture
+from tutelage.arrays import Matrix, SparseRows, Vector
+from tutelage.constrained.objectives import Mixture, Program
 from tutelage.model.mdp import MDP
 from tutelage.outcomes import Ended, Solution
 
@@ -33,18 +32,12 @@ EXACT_EXCESS, TIGHT_GAP = 1e-12, 1e-11
 Shared = tuple[Matrix, Vector, float, NDArray[np.float64]]
 
 
-class StartGroups(NamedTuple):
-    """of_state: (S,), the group of each state. mean: (K, S), the probability of each start in the row of its group."""
-
-    of_state: Indices
-    mean: SparseRows
-
-
 @lru_cache(maxsize=8)
-def start_groups(mdp: MDP) -> StartGroups | None:
-    """Groups around random starts; each state belongs to the nearest of these, in moves of either direction.
+def start_groups(mdp: MDP) -> SparseRows | None:
+    """(K, S), the probability of each start in the row of its group: one entry per state, which may be zero.
 
-    None where there are few starts.
+    Groups are around random starts; each state belongs to the nearest of these, in moves of either direction. None
+    where there are few starts.
     """
     starts = np.flatnonzero(mdp.initial)
     n_groups = min(MOST_GROUPS, len(starts) // FEW_STARTS)
@@ -59,36 +52,36 @@ def start_groups(mdp: MDP) -> StartGroups | None:
     # A state that no centre reaches has the number -9999, and belongs to the first group.
     of_state = np.searchsorted(centres, nearest)
     mean = sparse.csc_array((mdp.initial, of_state, np.arange(mdp.n_states + 1)), (n_groups, mdp.n_states))
-    return StartGroups(of_state, mean.tocsr())
+    return mean.tocsr()
 
 
-def best_shares(dual: LowerBounds, parts: NDArray[np.float64], near: Vector) -> Solution[Mixture] | None:
+def best_shares(program: Program, parts: NDArray[np.float64], near: Vector) -> Solution[Mixture] | None:
     """The best mixture for every group, weights (n, K); None where rounding hides it or no mixture is in the limits.
 
     parts: (n, K, d). near: (k,), dual variables to start from.
     """
-    assert dual.most is not None
-    m = len(near) - dual.n_matched
-    upper, right = np.full(m, dual.most), dual.right[:m]
-    found = (_nearest if dual.n_matched else _most)(dual, upper, parts, near)
+    assert program.most is not None
+    m = len(near) - program.n_matched
+    upper, right = np.full(m, program.most), program.right[:m]
+    found = (_nearest if program.n_matched else _most)(program, upper, parts, near)
     if found is None:
         return None
     weights, u, value, use = found
     excess = float((np.einsum("nk,nkm->m", weights, use) - right).max(initial=0.0))
-    least = dual.offset(u) - float((parts @ dual.price(u)).max(axis=0).sum())
-    size = 1 + float(np.abs(dual.right).max(initial=0.0)) + abs(value)
-    is_within = np.isfinite(dual.most) or excess <= EXACT_EXCESS * size
+    least = program.offset(u) - float((parts @ program.price(u)).max(axis=0).sum())
+    size = 1 + float(np.abs(program.right).max(initial=0.0)) + abs(value)
+    is_within = np.isfinite(program.most) or excess <= EXACT_EXCESS * size
     # Where no mixture is within the limits, multipliers grow without end, and the bound exceeds the value.
     if not is_within or not abs(value - least) <= TIGHT_GAP * size:
         return None
     return Solution(Mixture(weights, u), value, least, excess, Ended.CONVERGED, 1)
 
 
-def _most(dual: LowerBounds, upper: Vector, parts: NDArray[np.float64], near: Vector) -> Shared | None:
+def _most(program: Program, upper: Vector, parts: NDArray[np.float64], near: Vector) -> Shared | None:
     """The linear program."""
     from tutelage.constrained import group_loops
 
-    profit, use, right = parts @ dual.base, parts @ dual.rows.T, dual.right
+    profit, use, right = parts @ program.base, parts @ program.rows.T, program.right
     base, table = _less_best(np.dstack([use, profit]), np.append(-near, 1.0))
     picks, kind, _, x, u, is_optimal = group_loops.best_shares(table, right - base[:-1], upper, near)
     if not is_optimal:
@@ -100,15 +93,15 @@ def _most(dual: LowerBounds, upper: Vector, parts: NDArray[np.float64], near: Ve
     return weights, np.clip(u, 0.0, upper), float(cost @ excess - (weights * profit).sum()), use
 
 
-def _nearest(dual: LowerBounds, upper: Vector, parts: NDArray[np.float64], near: Vector) -> Shared | None:
+def _nearest(program: Program, upper: Vector, parts: NDArray[np.float64], near: Vector) -> Shared | None:
     """The projection, from the best mixture within the limits at the last price."""
     from tutelage.constrained import group_loops
 
     m = len(upper)
-    match, use = -(parts @ dual.rows[m:].T), parts @ dual.rows[:m].T
-    target, y, a = -dual.right[m:], near[:m], near[m:]
+    match, use = -(parts @ program.rows[m:].T), parts @ program.rows[:m].T
+    target, y, a = -program.right[m:], near[:m], near[m:]
     base, table = _less_best(np.dstack([use, match]), np.concatenate([-y, a]))
-    right = dual.right[:m] - base[:m]
+    right = program.right[:m] - base[:m]
     linear = np.dstack([table[:, :, :m], table[:, :, m:] @ a])
     picks, kind, row, x, _, is_optimal = group_loops.best_shares(linear, right, upper, y)
     is_point = kind == group_loops.COMBINATION

@@ -18,7 +18,7 @@ whose multipliers u >= 0 with reach' u <= cost have price(u) = base - rows' u an
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -33,23 +33,23 @@ MOST_SHARED = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Hull:
-    """The points generate @ v, v >= 0, equal @ v = right. generate: (d, n); equal: (k, n); dense or sparse."""
+class Mixture:
+    """The best point of a hull: weights v (n,) of its columns, and the dual variables u (k,) of its lower bound."""
 
-    generate: Any
-    equal: Any
-    right: Vector
+    weights: Vector
+    dual: Vector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LowerBounds:
-    """An objective f as a program, and its lower bounds, one for each u >= 0 with reach' u <= cost:
+class Program:
+    """An objective f within limits, and its lower bounds, one for each u >= 0 with reach' u <= cost:
 
         f(x) >= offset(u) - price(u) @ x        price(u) = base - rows' u,   offset(u) = -right @ u - 1/2 |a|^2
 
     base: (d,). rows: (k, d), those of the half-spaces first; right: (k,). reach: (k, p) and cost: (p,), of slacks.
-    n_matched: the length of a, the last entries of u, which are deviations from a target. most: the largest multiplier
-    of a half-space; None where not all of u but a are such multipliers.
+    opening: (d,), the price that gives the first policy. most: the largest multiplier of a half-space; None where not
+    all of u but a are such multipliers. n_matched: the length of a, the last entries of u, which are deviations from a
+    target; with them f is half their square.
     """
 
     base: Vector
@@ -57,6 +57,7 @@ class LowerBounds:
     right: Vector
     reach: Matrix
     cost: Vector
+    opening: Vector
     most: float | None = None
     n_matched: int = 0
 
@@ -72,142 +73,100 @@ class LowerBounds:
         return float(np.abs(points @ self.base).max(initial=0.0)) or 1.0
 
     @property
+    def is_reward(self) -> bool:
+        """Whether f is a reward and nothing else: then u are the prices of the limits."""
+        return self.most == np.inf and not self.n_matched
+
+    @property
     def can_share(self) -> bool:
         """Whether every group of starts may have a mixture of its own (`groups`): there are few dual variables."""
         return self.most is not None and len(self.right) <= MOST_SHARED
 
+    def relaxed(self, by: Vector) -> Self:
+        """The same within limits that are moved outwards by `by` (m,)."""
+        return replace(self, right=np.concatenate([self.right[: len(by)] + by, self.right[len(by) :]]))
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Mixture:
-    """The best point of a hull: weights v (n,) of its columns, and the dual variables u (k,) of its lower bound."""
+    def solve(self, generate: Any, equal: Any, right: Vector) -> Solution[Mixture]:
+        """The best point within the limits of the hull generate @ v, v >= 0, equal @ v = right.
 
-    weights: Vector
-    dual: Vector
+        generate: (d, n); equal: (k, n); dense or sparse.
+        """
+        if self.n_matched:
+            return self._nearest(generate, equal, right)
+        n, n_slacks = generate.shape[1], len(self.cost)
+        within = np.hstack([self.rows @ generate, -self.reach])
+        equal = _joined([[equal, np.zeros((len(right), n_slacks))]])
+        constraints = LinearConstraints(np.zeros(n + n_slacks), equal, right, within, self.right)
+        solution = minimise_linear(np.concatenate([-(generate.T @ self.base), self.cost]), constraints)
+        u = solution.answer.within_multipliers
+        # Changed so that reach' u <= cost for any tolerance of the solver. The last of u is that of a total, if any.
+        u = u / max(1.0, float((self.reach.T @ u).max(initial=0.0))) if self.cost.all() else np.append(u[:-1], u.max())
+        return _mixture(solution, n, u)
+
+    def _nearest(self, generate: Any, equal: Any, right: Vector) -> Solution[Mixture]:
+        """The same by a quadratic program, with the deviations as additional variables."""
+        m, n, d_r = len(self.right) - self.n_matched, generate.shape[1], self.n_matched
+        target = -self.right[m:]
+        # In units of the target, the deviations are of the size of v, which sums to one; y is scaled back below.
+        unit, here = 1 + float(np.abs(target).max()), generate[:d_r]
+        equal = _joined([[equal, np.zeros((len(right), d_r))], [here / unit, -np.eye(d_r)]])
+        right = np.concatenate([right, target / unit])
+        within = _joined([[self.rows[:m] @ generate / unit, np.zeros((m, d_r))]])
+        lower = np.concatenate([np.zeros(n), np.full(d_r, -np.inf)])
+        constraints = LinearConstraints(lower, equal, right, within, self.right[:m] / unit)
+        weight = np.concatenate([np.zeros(n), np.ones(d_r)])
+        curvature = sparse.diags_array(weight) if sparse.issparse(equal) else np.diag(weight)
+        solution = minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
+        direction = target - here @ solution.answer.x[:n]
+        u = np.concatenate([unit * solution.answer.within_multipliers, direction])
+        return replace(_mixture(solution, n, u), value=0.5 * float(direction @ direction))
 
 
-class Objective:
-    """A convex function of a feature expectation, to be minimised; as here, a linear program with some rows."""
-
-    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        """The program within the limits, and its lower bounds."""
-        raise NotImplementedError
-
-    def dual(self, part: LowerBounds, u: Vector) -> Vector:
-        """Multipliers u of the rows, changed so that reach' u <= cost for any tolerance of the solver."""
-        return np.asarray(u / max(1.0, float((part.reach.T @ u).max(initial=0.0))))
-
-    def opening(self, limits: HalfSpaces) -> Vector:
-        """(d,), the price that gives the first policy."""
-        return self.lower_bounds(limits).base
-
-    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
-        """The best point of the hull within the limits."""
-        part = self.lower_bounds(limits)
-        n, n_slacks = hull.generate.shape[1], len(part.cost)
-        within = np.hstack([part.rows @ hull.generate, -part.reach])
-        equal = _joined([[hull.equal, np.zeros((len(hull.right), n_slacks))]])
-        constraints = LinearConstraints(np.zeros(n + n_slacks), equal, hull.right, within, part.right)
-        solution = minimise_linear(np.concatenate([-(hull.generate.T @ part.base), part.cost]), constraints)
-        return _mixture(solution, n, self.dual(part, solution.answer.within_multipliers))
-
-
-@dataclass(frozen=True, eq=False)
-class MostReward(Objective):
+def most_reward(weights: Vector, limits: HalfSpaces) -> Program:
     """f(x) = -weights @ x_r, with bound -h @ y - max (weights - G'y) @ mu."""
-
-    weights: Vector
-
-    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        base, none = _padded(self.weights, limits), np.zeros((len(limits), 0))
-        return LowerBounds(base, limits.normals, limits.offsets, none, none.sum(axis=0), np.inf)
+    base, none = _padded(weights, limits), np.zeros((len(limits), 0))
+    return Program(base, limits.normals, limits.offsets, none, none.sum(axis=0), base, np.inf)
 
 
-class LeastViolation(Objective):
+def least_violation(limits: HalfSpaces) -> Program:
     """f(x) = sum of (G x - h)+, the total excess over the half-spaces, which do not constrain x.
 
     Written with slacks s >= G x - h. Their multipliers lie in [0, 1]; bound -h @ y + min G'y @ mu.
     """
-
-    def opening(self, limits: HalfSpaces) -> Vector:
-        return np.asarray(-limits.normals.sum(axis=0))
-
-    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        m, d = limits.normals.shape
-        return LowerBounds(np.zeros(d), limits.normals, limits.offsets, np.eye(m), np.ones(m), 1.0)
+    m, d = limits.normals.shape
+    opening = np.asarray(-limits.normals.sum(axis=0))
+    return Program(np.zeros(d), limits.normals, limits.offsets, np.eye(m), np.ones(m), opening, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class RewardWithinTotal(Objective):
+def reward_within_total(weights: Vector, total: float, limits: HalfSpaces) -> Program:
     """f(x) = -weights @ x_r where sum of (G x - h)+ <= total: a limit on the total excess over the half-spaces.
 
     Written with slacks s >= G x - h. With the total's multiplier k and y <= k, weights @ x <= (weights - G'y) @ x +
     h @ y + k * total.
     """
-
-    weights: Vector
-    total: float
-
-    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        m, d = limits.normals.shape
-        rows, reach = np.vstack([limits.normals, np.zeros(d)]), np.vstack([np.eye(m), -np.ones(m)])
-        right = np.append(limits.offsets, self.total)
-        return LowerBounds(_padded(self.weights, limits), rows, right, reach, np.zeros(m))
-
-    def dual(self, part: LowerBounds, u: Vector) -> Vector:
-        return np.append(u[:-1], u.max())
+    (m, d), base = limits.normals.shape, _padded(weights, limits)
+    rows, reach = np.vstack([limits.normals, np.zeros(d)]), np.vstack([np.eye(m), -np.ones(m)])
+    return Program(base, rows, np.append(limits.offsets, total), reach, np.zeros(m), base)
 
 
-@dataclass(frozen=True, eq=False)
-class Nearest(Objective):
+def nearest(target: Vector, norm: float, limits: HalfSpaces) -> Program:
     """f(x) = norm_p(x_r - target) for p = 1 or inf (Sec. 3.1), with slacks s >= |x_r - target|, or one for all."""
-
-    target: Vector
-    norm: float
-
-    def opening(self, limits: HalfSpaces) -> Vector:
-        return _padded(self.target, limits)
-
-    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        (m, d), d_r = limits.normals.shape, len(self.target)
-        here, each = np.eye(d_r, d), np.eye(d_r) if self.norm == 1 else np.ones((d_r, 1))
-        rows, reach = np.vstack([limits.normals, here, -here]), np.vstack([np.zeros((m, each.shape[1])), each, each])
-        right = np.concatenate([limits.offsets, self.target, -self.target])
-        return LowerBounds(np.zeros(d), rows, right, reach, np.ones(each.shape[1]))
+    (m, d), d_r = limits.normals.shape, len(target)
+    here, each = np.eye(d_r, d), np.eye(d_r) if norm == 1 else np.ones((d_r, 1))
+    rows, reach = np.vstack([limits.normals, here, -here]), np.vstack([np.zeros((m, each.shape[1])), each, each])
+    right = np.concatenate([limits.offsets, target, -target])
+    return Program(np.zeros(d), rows, right, reach, np.ones(each.shape[1]), _padded(target, limits))
 
 
-@dataclass(frozen=True, eq=False)
-class NearestSquared(Objective):
-    """f(x) = 1/2 norm_2(x_r - target)^2 (Sec. 3.1), with the deviations x_r - target as additional variables.
+def nearest_squared(target: Vector, limits: HalfSpaces) -> Program:
+    """f(x) = 1/2 norm_2(x_r - target)^2 (Sec. 3.1).
 
     For any a, 1/2 norm_2(x_r - target)^2 >= a @ (target - x_r) - 1/2 norm_2(a)^2.
     """
-
-    target: Vector
-
-    def opening(self, limits: HalfSpaces) -> Vector:
-        return _padded(self.target, limits)
-
-    def lower_bounds(self, limits: HalfSpaces) -> LowerBounds:
-        (m, d), d_r = limits.normals.shape, len(self.target)
-        rows, right = np.vstack([limits.normals, -np.eye(d_r, d)]), np.append(limits.offsets, -self.target)
-        none = np.zeros((m + d_r, 0))
-        return LowerBounds(np.zeros(d), rows, right, none, none.sum(axis=0), np.inf, d_r)
-
-    def solve(self, hull: Hull, limits: HalfSpaces) -> Solution[Mixture]:
-        n, d_r = hull.generate.shape[1], len(self.target)
-        # In units of the target, the deviations are of the size of v, which sums to one; y is scaled back below.
-        unit, here = 1 + float(np.abs(self.target).max()), hull.generate[:d_r]
-        equal = _joined([[hull.equal, np.zeros((len(hull.right), d_r))], [here / unit, -np.eye(d_r)]])
-        right = np.concatenate([hull.right, self.target / unit])
-        within = _joined([[limits.normals @ hull.generate / unit, np.zeros((len(limits), d_r))]])
-        lower = np.concatenate([np.zeros(n), np.full(d_r, -np.inf)])
-        constraints = LinearConstraints(lower, equal, right, within, limits.offsets / unit)
-        weight = np.concatenate([np.zeros(n), np.ones(d_r)])
-        curvature = sparse.diags_array(weight) if sparse.issparse(equal) else np.diag(weight)
-        solution = minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
-        direction = self.target - here @ solution.answer.x[:n]
-        u = np.concatenate([unit * solution.answer.within_multipliers, direction])
-        return replace(_mixture(solution, n, u), value=0.5 * float(direction @ direction))
+    (m, d), d_r = limits.normals.shape, len(target)
+    rows, right = np.vstack([limits.normals, -np.eye(d_r, d)]), np.append(limits.offsets, -target)
+    none, opening = np.zeros((m + d_r, 0)), _padded(target, limits)
+    return Program(np.zeros(d), rows, right, none, none.sum(axis=0), opening, np.inf, d_r)
 
 
 def _mixture(solution: ProgramSolution, n: int, u: Vector) -> Solution[Mixture]:

@@ -13,14 +13,14 @@ from typing import Any, get_args
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Matrix, Vector, freeze, vector
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
 from tutelage.constrained import objectives
 from tutelage.constrained.columns import Column, Planner, opened
 from tutelage.constrained.decomposition import Decomposed, decompose, matrix
 from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, PriceFace, solve_directly
-from tutelage.constrained.objectives import Mixture, Objective
-from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit
+from tutelage.constrained.objectives import Mixture, Program
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit, sizes
 from tutelage.convex.programs import InfeasibleProgram, UnboundedProgram
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
@@ -45,7 +45,6 @@ FEASIBLE = 1e-9
 MANY_ROWS = 24
 # Prices with a bound this close to the best reward, relative to its size, are prices of the limits.
 PRICE_LEVEL = 1e-9
-LEAST = objectives.LeastViolation()
 
 
 def best_policy(
@@ -66,10 +65,10 @@ def best_policy(
     called with a `Progress` after each step.
     """
     _check(domain, limits, accuracy, route)
-    scaled = Scaled.each(domain, limits)
+    scaled = Scaled.of(domain, limits, sizes(domain))
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
     with watched(time_limit, progress):
-        return Problem(scaled, objectives.MostReward(slope), unit, _maximum).solve(accuracy, route, -np.inf)
+        return Problem(scaled, objectives.most_reward(slope, scaled.limits), unit, _maximum).solve(accuracy, route)
 
 
 def nearest_policy(
@@ -92,13 +91,17 @@ def nearest_policy(
     _check(domain, limits, accuracy, route)
     if norm not in (1, 2, np.inf):
         raise InvalidModel(f"norm must be 1, 2 or infinity, got {norm}; no solver here takes another norm")
-    scaled = Scaled.matching(domain, limits)
+    # One unit for all reward features, which a distance compares.
+    units = sizes(domain).copy()
+    units[: domain.n_reward] = units[: domain.n_reward].max()
+    scaled = Scaled.of(domain, limits, units)
     unit = float(scaled.feature[0])
     wanted = reward_vector(domain, target, "target") / unit
     with watched(time_limit, progress):
         if norm != 2:
-            return Problem(scaled, objectives.Nearest(wanted, norm), unit).solve(accuracy, route, -np.inf)
-        problem, size = Problem(scaled, objectives.NearestSquared(wanted), unit**2, _distance), 1 + max(abs(wanted))
+            return Problem(scaled, objectives.nearest(wanted, norm, scaled.limits), unit).solve(accuracy, route)
+        problem = Problem(scaled, objectives.nearest_squared(wanted, scaled.limits), unit**2, _distance)
+        size = 1 + max(abs(wanted))
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
         asked, close = (0.5 * accuracy**2, 0.5 * (accuracy * size) ** 2), 10 * accuracy * unit * size
         found = problem.solve(asked[0], route, asked[1])
@@ -126,9 +129,9 @@ def _sharpened(found: ConstrainedOptimum, domain: Domain, target: Vector, limits
 def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-8) -> ConstrainedOptimum:
     """The policy with the least total excess over the limits; its value is that total."""
     _check(domain, limits, accuracy, "auto")
-    scaled = Scaled.each(domain, limits).with_common_rows()
-    problem = Problem(scaled, LEAST, float(scaled.row.max(initial=1.0)))
-    return problem.decomposed(*problem.opened(), scaled.limits, accuracy)
+    scaled = Scaled.of(domain, limits, sizes(domain)).with_common_rows()
+    problem = Problem(scaled, objectives.least_violation(scaled.limits), float(scaled.row.max(initial=1.0)))
+    return problem.decomposed(*problem.opened(), problem.program, accuracy)
 
 
 def strictest_policy(
@@ -136,21 +139,23 @@ def strictest_policy(
 ) -> ConstrainedOptimum:
     """The policy with the largest reward among those with the least total excess over the limits."""
     _check(domain, limits, accuracy, "auto")
-    scaled = Scaled.each(domain, limits).with_common_rows()
+    scaled = Scaled.of(domain, limits, sizes(domain)).with_common_rows()
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
     # The second stage has one mixture for all starts, and goes on from that of the first.
-    pricer, columns = opened(scaled.domain, LEAST.opening(scaled.limits), has_groups=False)
-    least = decompose(pricer, LEAST, scaled.limits, columns, tolerance=0.1 * FEASIBLE).answer
+    first = objectives.least_violation(scaled.limits)
+    pricer, columns = opened(scaled.domain, first.opening, has_groups=False)
+    least = decompose(pricer, first, columns, tolerance=0.1 * FEASIBLE).answer
     # Relax the limit by the rounding error of the minimum, so that the second stage stays feasible.
     total = float(scaled.limits.excess(least.counts).sum()) + 0.1 * FEASIBLE
-    second = Problem(scaled, objectives.RewardWithinTotal(slope, total), unit, _maximum)
-    return second.decomposed(pricer, least.columns, scaled.limits, accuracy)
+    second = Problem(scaled, objectives.reward_within_total(slope, total, scaled.limits), unit, _maximum)
+    return second.decomposed(pricer, least.columns, second.program, accuracy)
 
 
 def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
     """Raise `InfeasibleConstraints` unless some policy is within the limits."""
     if len(limits):
-        problem = Problem(Scaled.each(domain, limits), LEAST, 1.0)
+        scaled = Scaled.of(domain, limits, sizes(domain))
+        problem = Problem(scaled, objectives.least_violation(scaled.limits), 1.0)
         problem.within(*problem.opened())
 
 
@@ -169,24 +174,23 @@ class Problem:
     """One objective over the policies of a scaled problem. unit: of its value. told: what answers say of a value."""
 
     scaled: Scaled
-    objective: Objective
+    program: Program
     unit: float
     told: Callable[[float], float] = lambda total: max(total, 0.0)
 
-    def solve(self, tolerance: float, route: Route, good_enough: float) -> ConstrainedOptimum:
+    def solve(self, tolerance: float, route: Route, good_enough: float = -np.inf) -> ConstrainedOptimum:
         """The least value of the objective within the limits, in the caller's units."""
         if route == "direct":
             return self.direct()
-        if route == "auto" and is_crowded(self.scaled.domain, self.objective, self.scaled.limits):
-            optimum = self._direct_or_none(tolerance, good_enough)
-            if optimum is not None:
-                return optimum
-        pricer, columns = self.opened()
-        limits = self.scaled.limits
+        if route == "auto" and is_crowded(self.scaled.domain, self.program, self.scaled.limits):
+            # Below the level of rounding no tolerance is asked for.
+            with suppress(NotConverged, EndlessValue):
+                return self.direct(max(tolerance, TIGHT), good_enough)
+        (pricer, columns), program = self.opened(), self.program
         try:
-            if len(limits):
-                columns, limits = self.within(pricer, columns)
-            return self.decomposed(pricer, columns, limits, tolerance, good_enough)
+            if len(self.scaled.limits):
+                columns, program = self.within(pricer, columns)
+            return self.decomposed(pricer, columns, program, tolerance, good_enough)
         except EndlessValue as failure:
             # At some price of the features going on for ever pays; limits may make it pay a few times only.
             try:
@@ -195,30 +199,28 @@ class Problem:
                 raise failure from None
         except NotConverged as failure:
             is_small = route == "auto" and self.scaled.domain.mdp.n_choices <= FEW_CHOICES
-            optimum = self._direct_or_none() if is_small and not isinstance(failure, OutOfTime) else None
-            if optimum is not None:
-                return optimum
+            if is_small and not isinstance(failure, OutOfTime):
+                with suppress(NotConverged, EndlessValue):
+                    return self.direct()
             # The answer of another problem, that of finding a policy within the limits, is none.
             failure.answer = failure.answer if isinstance(failure.answer, ConstrainedOptimum) else None
             raise
 
     def opened(self) -> tuple[Planner, tuple[Column, ...]]:
         """A pricer and the first policy."""
-        limits = self.scaled.limits
-        has_groups = self.objective.lower_bounds(limits).can_share
-        return opened(self.scaled.domain, self.objective.opening(limits), has_groups=has_groups)
+        return opened(self.scaled.domain, self.program.opening, has_groups=self.program.can_share)
 
     def decomposed(
         self,
         pricer: Planner,
         columns: tuple[Column, ...],
-        limits: HalfSpaces,
+        program: Program,
         tolerance: float,
         good_enough: float = -np.inf,
     ) -> ConstrainedOptimum:
         """The optimum by decomposition. An error has the best mixture as its answer, in the caller's units."""
         try:
-            found = decompose(pricer, self.objective, limits, columns, tolerance=tolerance, good_enough=good_enough)
+            found = decompose(pricer, program, columns, tolerance=tolerance, good_enough=good_enough)
         except InfeasibleProgram as failure:
             raise NotConverged(str(failure), residual=np.inf, n_steps=1) from failure
         except NotConverged as failure:
@@ -227,22 +229,22 @@ class Problem:
             raise
         return self._mixed(pricer, found)
 
-    def within(self, pricer: Planner, columns: tuple[Column, ...]) -> tuple[tuple[Column, ...], HalfSpaces]:
-        """Policies with a mixture that satisfies the limits, and the limits relaxed by its rounding error.
+    def within(self, pricer: Planner, columns: tuple[Column, ...]) -> tuple[tuple[Column, ...], Program]:
+        """Policies with a mixture that satisfies the limits, and the program with limits relaxed by its rounding error.
 
         Raises `InfeasibleConstraints` unless some policy is within the limits.
         """
-        limits = self.scaled.limits
-        least = decompose(pricer, LEAST, limits, columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
+        limits, violation = self.scaled.limits, objectives.least_violation
+        least = decompose(pricer, violation(limits), columns, tolerance=0.1 * FEASIBLE, good_enough=FEASIBLE)
         if least.value > FEASIBLE:
             # The limits that no policy keeps together, in the caller's units.
             common = self.scaled.with_common_rows()
-            least = decompose(pricer, LEAST, common.limits, columns, tolerance=0.1 * FEASIBLE)
+            least = decompose(pricer, violation(common.limits), columns, tolerance=0.1 * FEASIBLE)
             excess = common.row * common.limits.excess(least.answer.counts)
             alone = [-Planner(self.scaled.domain).price_out(-normal).best for normal in limits.normals]
             unavoidable = self.scaled.row * np.maximum(np.array(alone) - limits.offsets, 0.0)
             raise InfeasibleConstraints(limits.names, freeze(excess), freeze(unavoidable))
-        return least.answer.columns, limits.relaxed(limits.excess(least.answer.counts))
+        return least.answer.columns, self.program.relaxed(limits.excess(least.answer.counts))
 
     def _mixed(self, pricer: Planner, found: Solution[Decomposed]) -> ConstrainedOptimum:
         """The optimum with the occupancy of a mixture."""
@@ -252,7 +254,7 @@ class Problem:
     def direct(self, tolerance: float = LOOSEST_GAP, good_enough: float = -np.inf) -> ConstrainedOptimum:
         """The optimum by the direct route, where its relative gap is within the tolerance or its value good enough."""
         try:
-            found = solve_directly(self.scaled.domain, self.objective, self.scaled.limits)
+            found = solve_directly(self.scaled.domain, self.program)
         except UnboundedProgram:
             raise
         except NotConverged:
@@ -266,33 +268,24 @@ class Problem:
             raise NotConverged(message, residual=found.gap, n_steps=1, answer=replace(optimum, ended=Ended.SETTLED))
         return optimum
 
-    def _direct_or_none(
-        self, tolerance: float = LOOSEST_GAP, good_enough: float = -np.inf
-    ) -> ConstrainedOptimum | None:
-        """The same, or None. Below the level of rounding no tolerance is asked for."""
-        try:
-            return self.direct(max(tolerance, TIGHT), good_enough)
-        except (NotConverged, EndlessValue):
-            return None
-
     def _optimum(self, found: Solution[Any], answer: Mixture, points: Matrix) -> ConstrainedOptimum:
         """The optimum in the caller's units. answer: the occupancy (C,) as weights of the choices.
 
         points: (n, d), expectations of policies that are known.
         """
         scaled, limits, u = self.scaled, self.scaled.limits, answer.dual
-        dual, prices = self.objective.lower_bounds(limits), None
-        if isinstance(self.objective, objectives.MostReward):
-            scale = dual.scale(points)
+        program, prices = self.program, None
+        if program.is_reward:
+            scale = program.scale(points)
             tolerance = max(abs(found.bound - found.value), PRICE_LEVEL * scale)
-            prices = PriceFace(scaled.domain, dual, points, found.value, tolerance, scale, self.unit / scaled.row)
+            prices = PriceFace(scaled.domain, program, points, found.value, tolerance, scale, self.unit / scaled.row)
         x = expectation_of_occupancy(scaled.domain, answer.weights)
         reward, preference = np.split(scaled.feature, [scaled.domain.n_reward])
         return ConstrainedOptimum(
             policy=policy_from_occupancy(scaled.domain.mdp, answer.weights),
             expectation=Expectation(reward * x.reward, preference * x.preference),
             multipliers=freeze(self.unit * u[: len(limits)] / scaled.row),
-            price=freeze(self.unit * dual.price(u) / scaled.feature),
+            price=freeze(self.unit * program.price(u) / scaled.feature),
             value=self.told(self.unit * found.value),
             bound=self.told(self.unit * found.bound),
             n_rounds=found.n_steps,
@@ -301,9 +294,9 @@ class Problem:
         )
 
 
-def is_crowded(domain: Domain, objective: Objective, limits: HalfSpaces) -> bool:
+def is_crowded(domain: Domain, program: Program, limits: HalfSpaces) -> bool:
     """Whether there are few choices, but many features to match or limits to keep."""
-    n_matched = 0 if isinstance(objective, objectives.MostReward) else domain.n_reward
+    n_matched = 0 if program.is_reward else domain.n_reward
     return domain.mdp.n_choices <= FEW_CHOICES and n_matched + len(limits) >= MANY_ROWS
 
 
@@ -319,6 +312,4 @@ def _check(domain: Domain, limits: HalfSpaces, accuracy: float, route: str) -> N
 
 def reward_vector(domain: Domain, values: ArrayLike, name: str) -> Vector:
     """(d_r,), the values checked: one finite number for each reward feature."""
-    checked = floats(values, name, ndim=1)
-    check_length(checked, domain.n_reward, name, "reward features")
-    return checked
+    return vector(values, name, domain.n_reward, "reward features")

@@ -17,13 +17,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze, refuse
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze, refuse, set_fields
 from tutelage.bellman.equations import plan_hard
 from tutelage.chains.expectations import Expectation
-from tutelage.chains.resolvent import choice_resolvent
+from tutelage.chains.resolvent import any_choice, choice_resolvent
 from tutelage.model.allowances import Allowance, allowance_vector, checked_allowance
 from tutelage.model.mdp import Domain, combined_features, endless, per_choice
-from tutelage.model.policy import ending_choice
 from tutelage.outcomes import Ended, InvalidModel
 
 Route = Literal["auto", "decomposition", "direct"]
@@ -44,8 +43,8 @@ class HalfSpaces(Readable):
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "normals", floats(self.normals, "normals", ndim=2))
-        object.__setattr__(self, "offsets", floats(self.offsets, "offsets", ndim=1))
+        normals, offsets = floats(self.normals, "normals", ndim=2), floats(self.offsets, "offsets", ndim=1)
+        set_fields(self, normals=normals, offsets=offsets)
         for name in ("offsets", "names"):
             check_length(getattr(self, name), len(self.normals), name, "half-spaces")
 
@@ -113,8 +112,8 @@ def _collected(domain: Domain, accuracy: float = 1e-3) -> Vector:
     features = np.abs(per_choice(mdp, combined_features(domain)))
     largest = features.max(axis=0)
     if np.isinf(mdp.horizon):
-        choice = ending_choice(mdp, np.ones(mdp.n_choices, dtype=np.bool_))
-        return freeze(largest * float(mdp.initial @ choice_resolvent(mdp, choice).values(np.ones(mdp.n_states))))
+        steps = choice_resolvent(mdp, any_choice(mdp)).values(np.ones(mdp.n_states))
+        return freeze(largest * float(mdp.initial @ steps))
     plans = [
         plan_hard(mdp, features[:, j].copy(), accuracy=accuracy * largest[j]) if largest[j] > 0 else None
         for j in range(len(largest))
@@ -135,19 +134,9 @@ class Scaled:
     row: Vector
 
     @classmethod
-    def each(cls, domain: Domain, limits: HalfSpaces) -> Self:
-        """Every feature and every limit in a unit of its own."""
-        return cls._of(domain, limits, or_one(sizes(domain)))
-
-    @classmethod
-    def matching(cls, domain: Domain, limits: HalfSpaces) -> Self:
-        """One unit for all reward features, which distances compare; others as in `each`."""
-        unit = sizes(domain).copy()
-        unit[: domain.n_reward] = unit[: domain.n_reward].max()
-        return cls._of(domain, limits, or_one(unit))
-
-    @classmethod
-    def _of(cls, domain: Domain, limits: HalfSpaces, unit: Vector) -> Self:
+    def of(cls, domain: Domain, limits: HalfSpaces, unit: Vector) -> Self:
+        """Features in these units (d,), such as their `sizes`, and every limit in a unit of its own."""
+        unit = or_one(unit)
         normals = limits.normals * unit
         row = or_one(np.abs(normals).max(axis=1, initial=0.0))
         normals = normals / row[:, None]

@@ -79,12 +79,12 @@ class Block:
         """norm_q of the sums by group; for q = 1 the entries of one group have the same sign."""
         if self.norm == 1:
             return float(np.abs(x).sum())
-        return float(np.linalg.norm(np.bincount(self.groups, x), self.norm)) if len(x) else 0.0
+        return float(np.linalg.norm(np.bincount(self.groups, x), self.norm))
 
     def contain(self, x: Vector) -> Vector:
         """A point of the block's set: x clipped and, in a ball, scaled."""
         inside = x if self.is_signed else np.maximum(x, 0.0)
-        if not self.is_ball or not len(x):
+        if not self.is_ball:
             return np.clip(inside, -self.radius, self.radius)
         size = self.size(inside)
         return inside * (self.radius / size) if size > self.radius else inside
@@ -105,16 +105,16 @@ class Block:
         gradient + grad h + m n = 0.
         """
         hessian = self.curvature * np.eye(len(x))
-        free = np.eye(len(x))[:, ~self.is_resting(x)]
-        if not self.is_on_surface(x):
+        # Whether the ball holds x back.
+        on_surface = self.is_ball and self.size(x) >= (1 - SURFACE) * float(self.radius)
+        rests = (x == 0) & self.has_kink(on_surface) if self.is_signed else x <= 0
+        if not self.is_ball:
+            rests = rests | (np.abs(x) >= (1 - SURFACE) * self.radius)
+        free = np.eye(len(x))[:, ~rests]
+        if not on_surface:
             return free, hessian
         m = self.multiplier(gradient, x)
         return free @ null_space((free.T @ self.normal(x))[None]), hessian + m * self.bend
-
-    def is_resting(self, x: Vector) -> Flags:
-        """(n,), the entries at a kink or at a bound of their own."""
-        rests = (x == 0) & self.has_kink(self.is_on_surface(x)) if self.is_signed else x <= 0
-        return rests if self.is_ball else rests | (np.abs(x) >= (1 - SURFACE) * self.radius)
 
     def settled(self, gradient: Vector, x: Vector, length: Vector) -> tuple[Vector, Flags, bool]:
         """A point close to a minimum with the entries at rest exactly there, which these are, and whether a ball binds.
@@ -134,10 +134,6 @@ class Block:
         at_limit = ~at_zero & (not self.is_ball) & (np.abs(towards) - slope >= self.radius)
         exact = np.where(at_zero, 0.0, np.where(at_limit, np.copysign(self.radius, towards), x))
         return exact, at_zero | at_limit, m > 0
-
-    def is_on_surface(self, x: Vector) -> bool:
-        """Whether the ball holds x back."""
-        return self.is_ball and self.size(x) >= (1 - SURFACE) * float(self.radius)
 
     def has_kink(self, on_surface: bool) -> Flags:
         """(n,), whether zero is a kink of a signed entry.
@@ -180,10 +176,8 @@ class Block:
         small gradient is not lost beside a large x: the condition of each entry, or its distance to the bound or kink
         if that is smaller. A ball adds the complementarity of its multiplier and the distance from its surface.
         """
-        if not len(x):
-            return 0.0
         if not self.is_ball:
-            return float(np.abs(self._conditions(gradient, x, self.slope, self.radius)).max())
+            return float(np.abs(self._conditions(gradient, x, self.slope, self.radius)).max(initial=0.0))
         size, radius = self.size(x), float(self.radius)
         m = self.multiplier(gradient, x) if size > 0.5 * radius else 0.0
         # The multiplier of a sum is a slope of its entries.
@@ -197,8 +191,6 @@ class Block:
 
         Where the set has no limit, h* is infinite unless |gradient| <= slope; the excess is left to the residual.
         """
-        if not len(x):
-            return 0.0
         push = np.abs(gradient) if self.is_signed else -gradient
         over = np.maximum(push - self.slope, 0.0)
         if np.any(self.curvature):

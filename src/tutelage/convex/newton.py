@@ -100,7 +100,7 @@ def proximal_newton(
     last = _minimum(Reached(start, here), here.value + terms(blocks, start), blocks, 0)
     damping, best = _Damping(1e-3 * _largest_curvature(here)), _Best(last)
     while True:
-        if last.residual <= tolerance and last.value - last.bound <= gap_tolerance:
+        if last.residual <= tolerance and last.gap <= gap_tolerance:
             return replace(last, ended=Ended.CONVERGED)
         if best.is_rounding(last, gap_tolerance):
             return replace(best.solution, n_steps=last.n_steps, ended=Ended.ROUNDING)
@@ -124,7 +124,7 @@ def proximal_newton(
             last = _minimum(Reached(there, new), value, blocks, last.n_steps)
         best.update(last, decrease, rounding)
     least = best.solution
-    if max(least.residual, (least.value - least.bound) / (abs(least.value) or 1.0)) <= LEFT_BY_ROUNDING:
+    if max(least.residual, least.gap / (abs(least.value) or 1.0)) <= LEFT_BY_ROUNDING:
         return replace(least, n_steps=last.n_steps, ended=Ended.ROUNDING)
     message = f"after {last.n_steps} Newton steps the residual is {last.residual:.3g}, with weights up to "
     message += f"{np.abs(last.answer.x).max(initial=0.0):.3g}"
@@ -155,19 +155,17 @@ class _Best(Generic[SourceT]):
 
     def update(self, last: Minimum[SourceT], decrease: float, rounding: float) -> None:
         best = self.solution
-        new_gap, best_gap = last.value - last.bound, best.value - best.bound
-        has_halved = last.residual <= 0.5 * best.residual or new_gap <= 0.5 * best_gap
+        has_halved = last.residual <= 0.5 * best.residual or last.gap <= 0.5 * best.gap
         self.n_idle = 0 if has_halved or decrease > 10 * rounding else self.n_idle + (decrease >= -10 * rounding)
-        if last.residual + new_gap < best.residual + best_gap:
+        if last.residual + last.gap < best.residual + best.gap:
             self.solution = last
 
     def is_rounding(self, last: Minimum[SourceT], gap_tolerance: float) -> bool:
         """Whether rounding hides the rest: the residual is noise, or steps are idle close to the minimum."""
         best, noise = self.solution, last.answer.here.noise
-        best_gap = best.value - best.bound
-        if best.residual <= noise and best_gap <= gap_tolerance:
+        if best.residual <= noise and best.gap <= gap_tolerance:
             return True
-        is_close = best.residual <= max(LEFT_BY_ROUNDING, 1e3 * noise) or best_gap <= 1e-10 * (1 + abs(best.value))
+        is_close = best.residual <= max(LEFT_BY_ROUNDING, 1e3 * noise) or best.gap <= 1e-10 * (1 + abs(best.value))
         return self.n_idle >= PATIENT_STEPS and is_close
 
 
