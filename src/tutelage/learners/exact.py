@@ -11,10 +11,10 @@ import numpy as np
 from tutelage.arrays import Matrix, Readable, freeze, set_fields
 from tutelage.chains.expectations import Expectation, expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
-from tutelage.constrained.problem import ConstrainedOptimum, Route
+from tutelage.constrained.problem import ConstrainedOptimum, Route, sizes
 from tutelage.learners.convex_constraints import ConvexConstraint
 from tutelage.learners.dual import Dual
-from tutelage.learners.penalties import Constraints, Mismatch, Preference, build_response, check_norm
+from tutelage.learners.penalties import Constraints, Mismatch, Preference, Tangents, build_response, check_norm
 from tutelage.learners.without_entropy import optimum_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain, combined_features
@@ -229,8 +229,13 @@ class HardLearner(Readable):
         def distance(reached: Expectation) -> float:
             return float(np.linalg.norm(reached.reward - shown, self.norm))
 
+        unit = float(sizes(self.domain)[: self.domain.n_reward].max())
         with watched(time_limit, progress):
-            found, tangents = optimum_within(self.constraints, solve, distance, np.max)
+            tangents: Tangents = Tangents.opening(self.constraints).fixed()
+            if self.constraints.preference.functions:
+                found, tangents = optimum_within(self.constraints, solve, distance, unit)
+            else:
+                found = solve(tangents.half_spaces())
             if self.entropic_within is not None:
                 return self._entropic(lesson, found, self.entropic_within)
         constraints, reached, price = self.constraints, found.expectation, found.price

@@ -162,6 +162,10 @@ class Constraints:
         """(m,), delta_c^soft: the part of g(mu_c) above the allowance."""
         return np.maximum(self.values(point) - self.allowance, 0.0)
 
+    def half_spaces(self) -> HalfSpaces:
+        """The linear constraints as limits on mu = (mu_r, mu_c)."""
+        return Tangents.linear(self).half_spaces()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tangents:

@@ -1,4 +1,4 @@
-"""Optima without entropy within preferences, of which tangents replace the convex ones (`penalties.Tangents`)."""
+"""Optima without entropy within convex preferences, which tangents replace (`penalties.Tangents`)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,14 +19,13 @@ def optimum_within(
     constraints: Constraints,
     solve: Callable[[HalfSpaces], ConstrainedOptimum],
     value: Callable[[Expectation], float],
-    unit: Callable[[Vector], float],
+    unit: float,
 ) -> tuple[ConstrainedOptimum, Tangents]:
-    """The optimum within constraints, and the tangents that prove it.
+    """The optimum within convex constraints, and the tangents that prove it.
 
-    solve: the optimum within half-spaces. value: the objective of a policy with an expectation. unit: its size, given
-    the largest expectations of the reward features (d_r,). Where many policies are optimal, a linear program returns
-    corners, each of which may violate a constraint that their mean satisfies. The mean of solutions is at least as good
-    as they are, so that it is optimal once it is feasible.
+    solve: the optimum within half-spaces. value: the objective of a policy with an expectation, and unit: its size.
+    Where many policies are optimal, a linear program returns corners, each of which may violate a constraint that their
+    mean satisfies. The mean of solutions is at least as good as they are, so that it is optimal once it is feasible.
     """
     domain, visits = constraints.domain, np.zeros(constraints.domain.mdp.n_choices)
     tangents: Tangents = Tangents.opening(constraints).fixed()
@@ -41,8 +40,7 @@ def optimum_within(
         policy = policy_from_occupancy(domain.mdp, visits)
         reached = expectation(domain, policy)
         is_kept = constraints.excess(reached.preference) <= ABOVE * constraints.sizes(reached.preference)
-        rounding = ABOVE * unit(sizes(domain)[: domain.n_reward])
-        if is_kept.all() and abs(value(reached) - found.bound) <= found.gap + rounding:
+        if is_kept.all() and abs(value(reached) - found.bound) <= found.gap + ABOVE * unit:
             return replace(found, policy=policy, expectation=reached, value=value(reached)), tangents
         tangents = tighter
 
@@ -58,7 +56,7 @@ def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum
     convex = zip(functions, radii, strict=True)
     balls = [Ball(*function.distance, radius) for function, radius in convex if function.distance is not None]
     if balls and len(balls) == len(functions):
-        found = best_within_balls(domain, weights, Tangents.linear(constraints).half_spaces(), balls)
+        found = best_within_balls(domain, weights, constraints.half_spaces(), balls)
         if found is not None:
             optimum, t = found
             point = optimum.expectation.preference
@@ -68,6 +66,6 @@ def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum
         constraints,
         lambda limits: best_policy(domain, weights, limits),
         lambda reached: float(weights @ reached.reward),
-        lambda largest: float(np.abs(weights) @ largest),
+        float(np.abs(weights) @ sizes(domain)[: len(weights)]),
     )
     return replace(optimum, multipliers=freeze(tangents.by_constraint(optimum.multipliers)))

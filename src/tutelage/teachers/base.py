@@ -9,7 +9,7 @@ import numpy as np
 from tutelage.arrays import EPSILON, AsVector, Readable, Vector
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import Arrival, expected_reward, journey_of
-from tutelage.constrained.occupancy_polytope import reward_vector
+from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
 from tutelage.constrained.problem import ConstrainedOptimum, or_one
 from tutelage.learners.penalties import Mismatch, Preference
 from tutelage.learners.without_entropy import best_within
@@ -136,7 +136,10 @@ def check_known(domain: Domain, learner: KnownLearner) -> None:
 
 def best_kept(learner: KnownLearner, true_weights: Vector) -> ConstrainedOptimum:
     """The policy with the largest true_weights @ mu_r that keeps the learner's preferences: a constrained MDP."""
-    return best_within(learner.preference.on(learner.domain), true_weights)
+    constraints = learner.preference.on(learner.domain)
+    if learner.preference.functions:
+        return best_within(constraints, true_weights)
+    return best_policy(learner.domain, true_weights, constraints.half_spaces())
 
 
 def optimal_lesson(domain: Domain, true_weights: Vector) -> Lesson:
