@@ -336,7 +336,8 @@ class Domain(Readable):
 
 def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values on states, repeated for each choice of the state; values on choices unchanged."""
-    return values if len(values) == mdp.n_choices else values.repeat(mdp.choices_per_state, axis=0)
+    first = mdp.first_choice
+    return values if len(values) == first[-1] else values.repeat(first[1:] - first[:-1], axis=0)
 
 
 def combined_features(domain: Domain) -> Matrix:
