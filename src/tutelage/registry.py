@@ -83,8 +83,7 @@ class Entry:
     @property
     def made_by(self) -> Callable[..., Any]:
         """The maker itself, imported now if the entry has only its name."""
-        maker: Callable[..., Any] = resolve_name(self.maker) if isinstance(self.maker, str) else self.maker
-        return maker
+        return resolve_name(self.maker) if isinstance(self.maker, str) else self.maker
 
     def checked(self, player: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The options, each in its own type. Shares, and values by preference, are checked by the player itself."""
