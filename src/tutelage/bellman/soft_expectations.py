@@ -160,7 +160,7 @@ def _shared_moves(mdps: Sequence[MDP], features: Sequence[Matrix]) -> Matrix | N
     """The network of journeys."""
     n_states = mdps[0].n_states
     for mdp in mdps:
-        if mdp.discount != 1.0 or mdp.transition.nnz != mdp.n_choices or mdp.n_states != n_states:
+        if np.any(mdp.discount != 1.0) or mdp.transition.nnz != mdp.n_choices or mdp.n_states != n_states:
             return None
     tables = [_moves(mdp, values) for mdp, values in zip(mdps, features, strict=True)]
     is_first_end = _flags(mdps[0])

@@ -249,7 +249,9 @@ class HardLearner(Readable):
         # Relax the allowance by the rounding error of the projection, so that a policy remains feasible.
         relaxed = self.constraints.allowance + self.constraints.excess(found.expectation.preference)
         mismatch = Mismatch(norm=np.inf, allowance=within)
-        learner = GenericLearner(self.domain, mismatch, replace(self.preference, allowance=relaxed))
+        # By position: preferences without a limit are left out already.
+        preference = replace(self.preference, rows=self.constraints.rows, allowance=relaxed)
+        learner = GenericLearner(self.domain, mismatch, preference)
         answer = learner.respond(Lesson.from_expectation(found.expectation.reward))
         excess = freeze(np.abs(answer.expectation.reward - lesson.expectation))
         certificate = replace(answer.certificate, uncertainty=lesson.uncertainty)
