@@ -6,7 +6,7 @@ only, each seed is a case. So a seed that changes nothing in a domain is not cou
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,9 +190,9 @@ def as_text(mean: Mean) -> str:
 
 def draw_means(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:
     """The means with their standard errors, learners below each other. most: of them in one panel."""
-    teachers, parts = _distinct(mean.teacher for mean in means), []
-    for domain in _distinct(mean.domain for mean in means):
-        learners = _distinct(mean.learner for mean in means if mean.domain == domain)
+    teachers, parts = list(dict.fromkeys(mean.teacher for mean in means)), []
+    for domain in dict.fromkeys(mean.domain for mean in means):
+        learners = list(dict.fromkeys(mean.learner for mean in means if mean.domain == domain))
         n_parts = math.ceil(len(learners) / most)
         parts += [(domain, part.tolist()) for part in np.array_split(learners, n_parts)]
     longest = max(len(learners) for _, learners in parts)
@@ -220,8 +220,8 @@ def draw_means(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:
 
 def draw_curves(several: Sequence[MeanCurve], of: str) -> Figure:
     """One panel for each group of domains and learner, with a band of one standard error around each mean."""
-    teachers, panels = _distinct(curve.teacher for curve in several), []
-    for place in _distinct((curve.domain, curve.learner) for curve in several):
+    teachers, panels = dict.fromkeys(curve.teacher for curve in several), []
+    for place in dict.fromkeys((curve.domain, curve.learner) for curve in several):
         # A teacher that failed everywhere keeps its colour, and has no line.
         drawn = {teacher: Curve(column_label(teacher), ()) for teacher in teachers}
         here = [curve for curve in several if (curve.domain, curve.learner) == place]
@@ -249,7 +249,7 @@ def draw_plane(rows: Sequence[AnyRow], means: Sequence[Mean], names: tuple[str, 
     """One for each group of domains and teacher, in one scale of colours for each group. names: of the axes."""
     places = {row["learner"]: (row[names[0]], row[names[1]]) for row in rows}
     across, up = (sorted({place[axis] for place in places.values()}) for axis in (0, 1))
-    parts = _distinct((mean.domain, mean.teacher) for mean in means)
+    parts = dict.fromkeys((mean.domain, mean.teacher) for mean in means)
     figure, panels = panels_of(len(parts), 2.0 + 0.5 * len(across), 1.3 + 0.35 * len(up))
     for axes, (domain, teacher) in zip(panels, parts, strict=True):
         known = [mean.reward for mean in means if mean.domain == domain and not math.isnan(mean.reward)] or [0.0]
@@ -270,10 +270,6 @@ def draw_plane(rows: Sequence[AnyRow], means: Sequence[Mean], names: tuple[str, 
         figure.colorbar(image, ax=axes)
     figure.suptitle(_words(of), fontsize="medium")
     return figure
-
-
-def _distinct(values: Iterable[Any]) -> list[Any]:
-    return list(dict.fromkeys(values))
 
 
 def _words(column: str) -> str:
