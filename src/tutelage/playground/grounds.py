@@ -66,13 +66,13 @@ class Content(io.BytesIO):
         return "the file.npz"
 
 
-def brought(text: str, reader: Callable[..., ReadT]) -> ReadT:
+def brought(text: str, reader: Callable[..., ReadT], **options: Domain) -> ReadT:
     """What a reader of files returns for a file, given in base 64."""
     try:
         content = Content(base64.b64decode(text, validate=True))
     except ValueError as error:
         raise InvalidInput("the file is not in base 64") from error
-    return reader(content, max_bytes=LARGEST_ARRAYS)
+    return reader(content, max_bytes=LARGEST_ARRAYS, **options)
 
 
 def described(domain: Domain) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Any, get_type_hints
 
@@ -34,7 +33,7 @@ from tutelage.registry import TEACHERS, make_learner, make_teacher
 from tutelage.roles import Lesson, Response, Round, Teacher
 from tutelage.teachers.adaptive import VolumeSearchTeacher, cuts
 from tutelage.teachers.bilevel import BilevelTeacher
-from tutelage.transcripts import Transcript, load_transcript, save_transcript
+from tutelage.transcripts import TaughtRound, Transcript, load_transcript, save_transcript
 
 Send = Callable[[str, Mapping[str, Any]], None]
 AnyTeaching = schema.Teaching | schema.DomainTeaching
@@ -58,7 +57,7 @@ def _teach(asked: AnyTeaching, send: Send) -> None:
         _bound(asked, send)
         return
     transcript = teach(replace(teacher, max_cells=0), scene.learner, max_rounds=1)
-    send("round", scene.taught(transcript) | {"is_bounded": False})
+    send("round", scene.taught(1, transcript.final) | {"is_bounded": False})
     send("later", {"ended": "the search for a tight bound was stopped", "snippet": snippets.teaching(asked)})
 
 
@@ -70,7 +69,7 @@ def _bound(asked: AnyTeaching, send: Send) -> None:
 
     def on_round(rounds: Transcript) -> None:
         left = {} if reachable is None else {"remaining": _remaining(teacher, reachable, rounds.rounds)}
-        send("round", scene.taught(rounds) | left)
+        send("round", scene.taught(len(rounds.rounds), rounds.final) | left)
 
     transcript = teach(teacher, scene.learner, max_rounds=asked.max_rounds, on_round=on_round)
     send("end", {"ended": transcript.ended, "snippet": snippets.teaching(asked)})
@@ -90,17 +89,16 @@ def _answer(asked: schema.Demonstrating, send: Send) -> None:
     visits = np.mean(_path_visits(asked.world.make(), asked.paths), axis=0)
     lesson = Lesson.from_expectation(visits @ scene.domain.reward_features)
     played = Round(lesson, scene.learner.respond(lesson), "paths drawn by a person")
-    transcript = Transcript(scene.ground.true_weights).followed_by(played)
-    send("answer", scene.taught(transcript) | {"snippet": snippets.demonstrating(asked)})
+    taught = Transcript(scene.ground.true_weights).followed_by(played).final
+    send("answer", scene.taught(1, taught) | {"snippet": snippets.demonstrating(asked)})
 
 
 def _adapt(asked: schema.Walking, send: Send) -> None:
     """The next lesson for a person who responded to the earlier ones with walks, or why there is none."""
-    world = asked.world.make()
-    teacher, transcript = _walked(asked)
-    advice = teacher.adapt(transcript.rounds) if transcript.rounds else teacher.open()
-    visits, mdp, n_cells, data = _path_visits(world, asked.walks), teacher.domain.mdp, world.terminal, []
-    for taught, gone in zip(transcript.rounds, visits, strict=True):
+    world, visits, teacher, rounds = _walked(asked)
+    advice = teacher.adapt(rounds) if rounds else teacher.open()
+    mdp, n_cells, data = teacher.domain.mdp, world.terminal, []
+    for taught, gone in zip(rounds, visits, strict=True):
         policy = taught.lesson.policy
         shown = None if policy is None else state_occupancy(mdp, policy)[:n_cells].round(5).tolist()
         data.append(taught.as_data() | {"visits": gone[:n_cells].round(5).tolist(), "shown_visits": shown})
@@ -113,9 +111,9 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
             "paths": [walk.states[walk.states < n_cells][:150].tolist() for walk in walks],
         }
     answer = {
-        "conclusions": _conclusions(world, transcript.rounds, visits),
+        "conclusions": _conclusions(world, rounds, visits),
         "rounds": data,
-        "remaining": _remaining(teacher, _reachable(teacher.domain), transcript.rounds),
+        "remaining": _remaining(teacher, _reachable(teacher.domain), rounds),
         "reason": advice.reason,
         "is_over": advice.lesson is None,
         "lesson": lesson,
@@ -124,30 +122,27 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
     send("answer", answer)
 
 
-def _walked(asked: schema.Walking) -> tuple[Teacher, Transcript]:
-    """The teacher, and the rounds with a person's walks."""
+def _walked(asked: schema.Walking) -> tuple[ObjectWorld, list[Vector], Teacher, tuple[TaughtRound, ...]]:
+    """The world, the visits of each of a person's walks, the teacher, and the rounds."""
     world = asked.world.make()
-    domain = world.domain("L1")
-    answers = iter([visits @ domain.reward_features for visits in _path_visits(world, asked.walks)])
+    domain, visits = world.domain("L1"), _path_visits(world, asked.walks)
+    answers = iter([gone @ domain.reward_features for gone in visits])
     person = CallbackLearner(domain, lambda lesson: next(answers))
     teacher = make_teacher(asked.teacher, domain, world.true_weights, person)
-    if not asked.walks:
-        return teacher, Transcript(world.true_weights)
-    transcript = teach(teacher, person, max_rounds=len(asked.walks))
-    if (n_rounds := len(transcript.rounds)) < len(asked.walks):
+    transcript = teach(teacher, person, max_rounds=len(visits)) if visits else Transcript(world.true_weights)
+    if (n_rounds := len(transcript.rounds)) < len(visits):
         raise InvalidModel(f"the lessons ended after walk {n_rounds}: {transcript.ended}; leave out the later walks")
-    return teacher, transcript
+    return world, visits, teacher, transcript.rounds
 
 
 def _infer(asked: schema.Walking, send: Send) -> None:
     """What `infer_learner` says about a person, each of whose walks counts as one trajectory of a soft learner."""
-    world = asked.world.make()
-    domain = world.domain("L5")
-    rounds = []
-    for visits, played in zip(_path_visits(world, asked.walks), _walked(asked)[1].rounds, strict=True):
-        seen = Expectation(visits @ domain.reward_features, visits @ domain.preference_features)
-        rounds.append(Round(played.lesson, replace(played.response, expectation=seen, bias=None)))
-    estimate = infer_learner(domain, rounds, n_trajectories=1)
+    world, visits, _, rounds = _walked(asked)
+    domain, played = world.domain("L5"), []
+    for gone, taught in zip(visits, rounds, strict=True):
+        seen = Expectation(gone @ domain.reward_features, gone @ domain.preference_features)
+        played.append(Round(taught.lesson, replace(taught.response, expectation=seen, bias=None)))
+    estimate = infer_learner(domain, played, n_trajectories=1)
     verdicts = {"there": "avoids", "not there": "accepts", "open": "unknown"}
     send("answer", {"verdicts": [verdicts[verdict] for verdict in estimate.preferences], "text": str(estimate)})
 
@@ -166,19 +161,16 @@ def _reach(asked: AnyReaching, send: Send) -> None:
 def _open(asked: schema.Opening, send: Send) -> None:
     """What the page shows of a domain that a user brings."""
     domain = brought_domain(asked.file)
-    weights = brought(asked.file, partial(saved_weights, domain=domain))
+    weights = brought(asked.file, saved_weights, domain=domain)
     send("answer", described(domain) | {"true_weights": None if weights is None else weights.tolist()})
 
 
 def _read(asked: schema.TranscriptReading, send: Send) -> None:
     """The rounds of a transcript that a user brings, as `_teach` sends them."""
     scene = _Scene(asked.scene)
-    whole = brought(asked.file, partial(load_transcript, domain=scene.domain))
-    transcript, rounds = Transcript(whole.true_weights), []
-    for taught in whole.rounds[: schema.MOST_LESSONS]:
-        transcript = transcript.followed_by(taught)
-        rounds.append(scene.taught(transcript))
-    send("answer", {"rounds": rounds, "ended": whole.ended})
+    whole = brought(asked.file, load_transcript, domain=scene.domain)
+    kept = enumerate(whole.rounds[: schema.MOST_LESSONS], start=1)
+    send("answer", {"rounds": [scene.taught(number, taught) for number, taught in kept], "ended": whole.ended})
 
 
 # By name, with the form of the request, which is the type of the job's argument.
@@ -203,12 +195,12 @@ class _Scene:
         given, every = self.ground.true_weights, self.ground.every_preference
         return make_teacher(name, self.domain, given, self.learner, every_preference=every)
 
-    def taught(self, transcript: Transcript) -> dict[str, Any]:
-        """The data of the last round."""
-        n_drawn, lesson, answer, mdp = self.n_drawn, transcript.final.lesson, transcript.final.response, self.domain.mdp
-        proof, weights, shown = answer.certificate, answer.feature_weights, lesson.policy
+    def taught(self, number: int, taught: TaughtRound) -> dict[str, Any]:
+        """The data of a round."""
+        n_drawn, answer, mdp = self.n_drawn, taught.response, self.domain.mdp
+        proof, weights, shown = answer.certificate, answer.feature_weights, taught.lesson.policy
         data = {
-            "number": len(transcript.rounds),
+            "number": number,
             "preferences": self._preferences(answer),
             "weights": [] if weights is None else weights.round(5).tolist(),
             "visits": state_occupancy(mdp, answer.policy)[:n_drawn].round(5).tolist(),
@@ -222,7 +214,7 @@ class _Scene:
             data["reward_map"] = (features @ weights)[:n_drawn].round(5).tolist()
         if self.is_world:
             data["policy"] = answer.policy[: n_drawn * len(ACTIONS)].round(5).tolist()
-        return transcript.final.as_data() | data
+        return taught.as_data() | data
 
     def _walks(self, policy: Vector) -> list[list[int]]:
         """Walks of a policy for an animation, each until it ends or for this many steps."""
