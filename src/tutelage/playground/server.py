@@ -247,16 +247,16 @@ def _add_refusals(app: FastAPI) -> None:
     async def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
         first, *others = error.errors()
         if first["type"] == "json_invalid":
-            return serving.refusal(400, f"the request is not JSON, from character {first['loc'][-1]} on")
+            return JSONResponse({"detail": f"the request is not JSON, from character {first['loc'][-1]} on"}, 400)
         place = ".".join(str(part) for part in first["loc"] if part != "body") or "the request"
         # The name of an unknown field can have any length.
         place = place if len(place) <= 100 else f"{place[:100]}..."
         more = f" (and {len(others)} more)" if others else ""
-        return serving.refusal(422, f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}{more}")
+        return JSONResponse({"detail": f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}{more}"}, 422)
 
     @app.exception_handler(TutelageError)
     async def refused(request: Request, error: TutelageError) -> JSONResponse:
-        return serving.refusal(error.status if isinstance(error, JobFailed) else 422, str(error))
+        return JSONResponse({"detail": str(error)}, error.status if isinstance(error, JobFailed) else 422)
 
 
 def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Callable[[str], object]) -> None:

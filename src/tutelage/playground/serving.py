@@ -62,10 +62,6 @@ def is_known(header: str, host: str) -> bool:
         return name == socket.gethostname().lower()
 
 
-def refusal(status: int, sentence: str) -> JSONResponse:
-    return JSONResponse({"detail": sentence}, status)
-
-
 class Bounded:
     """Middleware: refuses other hosts and bodies that are too large."""
 
@@ -77,7 +73,7 @@ class Bounded:
             await self.app(scope, receive, send)
             return
         if not is_known(dict(scope["headers"]).get(b"host", b"").decode("latin-1"), self.host):
-            await refusal(400, "this server does not answer to that host name")(scope, receive, send)
+            await JSONResponse({"detail": "this server does not answer to that host name"}, 400)(scope, receive, send)
             return
         most, size = LARGEST_UPLOAD if scope["path"].startswith("/api/domain") else LARGEST_BODY, 0
 
