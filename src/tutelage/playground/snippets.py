@@ -100,10 +100,9 @@ def walking(asked: schema.Walking) -> str:
 
 def _world(world: ObjectWorld) -> str:
     """A generated world by its seed, any other in full."""
-    if world.generator != "hand" and world.seed is not None:
-        generator: Any = world.generator
-        if world == object_world(world.size, world.seed, generator):
-            return f"tl.object_world(size={world.size}, seed={world.seed}, generator={world.generator!r})"
+    generator: Any = world.generator
+    if world.seed is not None and world == object_world(world.size, world.seed, generator):
+        return f"tl.object_world(size={world.size}, seed={world.seed}, generator={world.generator!r})"
     fields = json.loads(replace(world, generator="hand", seed=None).to_json())
     lines = (f"    {name}={value!r},\n" for name, value in fields.items())
     return f"tl.ObjectWorld(\n{''.join(lines)})"
