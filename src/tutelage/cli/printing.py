@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 # Texts are printed as they are: rich would read [bold] and :b: in a name as markup and as a picture.
@@ -55,9 +55,8 @@ def _plain(value: Any) -> Any:
 
 def table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "") -> Table:
     """A table whose first column names its rows."""
-    made = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
-    for column, heading in enumerate(header):
-        made.add_column(heading, justify="left" if column == 0 else "right")
+    columns = [Column(heading, justify="right" if number else "left") for number, heading in enumerate(header)]
+    made = Table(*columns, title=title, caption=caption or None, title_justify="left", caption_justify="left")
     for row in body:
         made.add_row(*row)
     return made
