@@ -113,7 +113,7 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
     answer = {
         "conclusions": _conclusions(world, rounds, visits),
         "rounds": data,
-        "remaining": _remaining(teacher, _reachable(teacher.domain), rounds),
+        "remaining": _remaining(teacher, vertices(teacher.domain, no_limits(teacher.domain)), rounds),
         "reason": advice.reason,
         "is_over": advice.lesson is None,
         "lesson": lesson,
@@ -245,10 +245,8 @@ def _reachable(domain: Domain) -> Matrix | None:
     return vertices(domain, no_limits(domain)) if domain.n_reward in (2, 3) else None
 
 
-def _remaining(teacher: Teacher, reachable: Matrix | None, rounds: Sequence[Round]) -> list[list[list[float]]]:
+def _remaining(teacher: Teacher, reachable: Matrix, rounds: Sequence[Round]) -> list[list[list[float]]]:
     """Projections of the reachable expectations that a projecting learner may accept after these rounds."""
-    if reachable is None:
-        return []
     limits = cuts(teacher.domain, rounds, lambda _: 0.0)
     if isinstance(teacher, VolumeSearchTeacher):
         limits = teacher.estimate(rounds)
