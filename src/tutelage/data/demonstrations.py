@@ -174,14 +174,13 @@ class Demonstrations(Readable):
         return self if is_open else type(self)(self.states, self.offsets, choices, self.mdp)
 
     def ambiguity(self, mdp: MDP) -> str:
-        """The first step that several choices may explain, with their names, for messages."""
+        """The first step that several choices may explain, with their names, for messages about open choices."""
         names, choices = mdp.names, choices_by_next_state(mdp, self.states, self.is_followed)
-        for at in np.flatnonzero(self.is_followed & (choices == UNKNOWN))[:1].tolist():
-            before, after = self.states[at : at + 2].tolist()
-            listed = " or ".join(repr(names.choice_name(choice)) for choice in leading(mdp, before, after)[:5])
-            step = f"from {names.describe_state(before)} to {names.describe_state(after)}"
-            return f"{_place(self.offsets, at)}, {step}, may be {listed}"
-        return "their last choices are not known"
+        at = int(np.argmax(self.is_followed & (choices == UNKNOWN)))
+        before, after = self.states[at : at + 2].tolist()
+        listed = " or ".join(repr(names.choice_name(choice)) for choice in leading(mdp, before, after)[:5])
+        step = f"from {names.describe_state(before)} to {names.describe_state(after)}"
+        return f"{_place(self.offsets, at)}, {step}, may be {listed}"
 
     def take(self, numbers: ArrayLike) -> Self:
         """The trajectories with these numbers, in this order; a number may occur more than once."""
