@@ -1,5 +1,7 @@
 """Episodes that end, without discount: what is refused, the horizon, and policies that end."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from episodic import ending_mdp, endless_mdp
@@ -103,3 +105,38 @@ def test_a_share_of_the_time_needs_a_discount():
     domain = tl.Domain(mdp, [[1.0], [0.0]], [[1.0], [0.0]])
     with pytest.raises(tl.InvalidModel, match="without discount each policy takes its own; give a count"):
         tl.preference_limits(domain, tl.share(0.1))
+
+
+def line(n, onward):
+    """n states in a row and an end; each step goes on with this probability, and otherwise back."""
+    rows = np.zeros((n + 1, n + 1))
+    rows[np.arange(n), np.arange(1, n + 1)] = onward
+    rows[np.arange(n), np.maximum(np.arange(n) - 1, 0)] += 1 - onward
+    rows[n, n] = 1
+    return tl.MDP.from_choices(rows, range(n + 2), np.eye(n + 1)[0], 1)
+
+
+def steps_along(n, onward):
+    """The expected steps, in exact fractions: to the next state (1 + back * those of the state before) / onward."""
+    ahead, total, forward = Fraction(0), Fraction(0), Fraction(onward)
+    for _ in range(n):
+        ahead = (1 + (1 - forward) * ahead) / forward
+        total += ahead
+    return total
+
+
+@pytest.mark.parametrize("n", [3, 8, 12, 14, 15, 16, 18, 20, 60, 250])
+def test_a_horizon_is_never_shorter_than_the_exact_number_of_steps(n):
+    """A linear system of a chain that practically never ends gives any number, also 1, and every bound would be false.
+
+    So an MDP whose steps rounding hides is refused once they are needed.
+    """
+    mdp, exact = line(n, 0.1), steps_along(n, 0.1)
+    assert mdp.horizon >= exact * (1 - Fraction(1, 10**9))
+    if exact < 1e13:
+        assert_allclose(mdp.horizon, float(exact), rtol=0.1)
+        value = tl.solve_hard(mdp, [1.0] * n + [0.0])
+        assert abs(value.value[0] - float(exact)) <= value.error_bound
+    elif exact > 1e16:
+        with pytest.raises(tl.InvalidModel, match="policies of this MDP practically never do"):
+            tl.solve_hard(mdp, [1.0] * n + [0.0])

@@ -150,14 +150,27 @@ def longest_steps(mdp: "MDP", moves: SparseRows, accuracy: float = 1e-9) -> floa
     choice = mdp.first_choice[:-1]
     for _ in range(1_000):
         steps = totals(moves[choice])
+        rounding = rounding_of(steps)
+        if rounding == np.inf:
+            return np.inf
         ahead = 1.0 + moves @ steps
         best = max_by_state(mdp, ahead)
-        excess, slack = float((best - steps).max()), 4 * EPSILON * float(steps.max())
-        moved = np.where(best > ahead[choice] + slack, first_maximum(mdp, ahead), choice)
+        excess = float((best - steps).max())
+        moved = np.where(best > ahead[choice] + rounding, first_maximum(mdp, ahead), choice)
         if excess <= accuracy or np.array_equal(moved, choice):
             break
         choice = moved
+    excess += rounding
     return float(steps.max()) / (1 - excess) if excess < 0.5 else np.inf
+
+
+def rounding_of(steps: Vector) -> float:
+    """The rounding error of 1 + K h - h for steps h (S,); infinite where it hides more than a quarter of a step.
+
+    The steps of a chain that practically never ends are rounding errors: they may be negative, and fit the equation.
+    """
+    rounding = 4 * EPSILON * float(np.abs(steps).max())
+    return rounding if rounding < 0.25 else np.inf
 
 
 @lru_cache(maxsize=64)
@@ -172,20 +185,31 @@ def walk_steps(mdp: "MDP") -> float:
     chain = sparse.csr_array((weights, moves.indices, moves.indptr[mdp.first_choice]), (n, n), copy=True)
     chain.sum_duplicates()
     steps = totals(chain, n_steps=1_000, residual=1e-3)
-    return float(steps.max()) / (1 - float(np.abs(1 - steps + chain @ steps).max()))
+    rounding = rounding_of(steps)
+    if rounding == np.inf:
+        raise InvalidModel(
+            "with discount 1 an episode must be able to end, but policies of this MDP practically never do: a walk "
+            "that takes all choices alike needs more than 1e14 steps; make ends likelier, or give a discount below 1"
+        )
+    return float(steps.max()) / (1 - rounding - float(np.abs(1 - steps + chain @ steps).max()))
 
 
 def totals(moves: SparseRows, few_states: int = 200, n_steps: int = 60, residual: float = 1e-10) -> Vector:
-    """(S,), (I - moves)^-1 1, the expected steps of a chain (S, S) that ends.
+    """(S,), (I - moves)^-1 1, the expected steps of a chain (S, S) that ends; infinite where rounding hides its end.
 
     few_states: for which a dense system takes less time. n_steps: of an iteration that is tried first for others.
     residual: the largest of that iteration; a factorisation, which comes after it, has none but rounding.
     """
     n, ones = moves.shape[0], np.ones(moves.shape[0])
-    if n <= few_states:
-        return np.asarray(np.linalg.solve(np.eye(n) - moves.toarray(), ones))
-    system = sparse.eye_array(n, format="csr") - moves
-    answer, failed = linalg.bicgstab(system, ones, rtol=0.1 * residual / np.sqrt(n), maxiter=n_steps)
-    if not failed and np.abs(ones - system @ answer).max() <= residual:
-        return np.asarray(answer)
-    return np.asarray(linalg.splu(system.tocsc()).solve(ones))
+    try:
+        if n <= few_states:
+            return np.asarray(np.linalg.solve(np.eye(n) - moves.toarray(), ones))
+        system = sparse.eye_array(n, format="csr") - moves
+        with np.errstate(all="ignore"):
+            answer, failed = linalg.bicgstab(system, ones, rtol=0.1 * residual / np.sqrt(n), maxiter=n_steps)
+            if not failed and np.abs(ones - system @ answer).max() <= residual:
+                return np.asarray(answer)
+        return np.asarray(linalg.splu(system.tocsc()).solve(ones))
+    except (np.linalg.LinAlgError, RuntimeError):
+        # Singular in double precision.
+        return np.full(n, np.inf)
