@@ -3,6 +3,7 @@
 import heapq
 import itertools
 import os
+from contextlib import suppress
 
 import networkx as nx
 import numpy as np
@@ -186,3 +187,25 @@ def test_endless_work_without_ends_keeps_a_budget_by_stopping():
     budgeted = tl.with_budget(named, {"runs": 3})
     assert list(budgeted.state_names) == [f"0, {left} runs left" for left in (3, 2, 1, 0)]
     assert list(budgeted.choice_names) == ["rest", "run"] * 3 + ["rest"]
+
+
+@pytest.mark.parametrize("seed", [28, 66, 84, 92, 124, 176, *range(10)])
+def test_every_state_of_a_budgeted_domain_can_be_visited(seed):
+    """Also where choices that may cut off the goal are left out: so are the states that they alone led to."""
+    rng = np.random.default_rng(seed)
+    n, limit = int(rng.integers(4, 10)), float(rng.integers(1, 5))
+    rows = np.zeros((n, 4, n))
+    for state, action in itertools.product(range(n), range(4)):
+        rows[state, action, rng.choice(n, int(rng.integers(1, 3)), replace=False)] = 1
+    rows[-1] = np.eye(n)[-1]
+    rows /= rows.sum(axis=2, keepdims=True)
+    costs = rng.integers(0, 3, size=(n, 4)).astype(float)
+    costs[-1] = 0
+    mdp = tl.MDP.from_arrays(rows, np.eye(n)[0], 0.9, goals=[n - 1])
+    domain = tl.Domain(mdp, np.ones((4 * n, 1)), costs.reshape(-1, 1), ["step"], ["cost"])
+    with suppress(tl.InvalidInput):
+        mdp = tl.with_budget(domain, {"cost": limit}).mdp
+    visited = mdp.initial > 0
+    for _ in range(mdp.n_states):
+        visited = visited | (visited[mdp.state_of_choice] @ (mdp.transition.toarray() > 0) > 0)
+    assert visited.all()

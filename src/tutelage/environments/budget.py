@@ -225,11 +225,12 @@ def _offered(mdp: MDP, units: Indices, states: Indices, rests: Indices) -> tuple
 
 
 def _kept(mdp: MDP, is_end: Flags, pairs: _Pairs) -> _Pairs:
-    """The pairs from which the limits do not cut off the ends, and the choices that lead only to such pairs."""
+    """The pairs that are visited and not cut off from the ends, and the choices that lead only to such pairs."""
     could_arrive = _arriving(mdp.state_of_choice, mdp.transition, is_end)
     while True:
         is_good = np.bincount(pairs.owner, minlength=len(pairs.states)) > 0
         is_good &= ~could_arrive[pairs.states] | _arriving(pairs.owner, pairs.moves, is_end[pairs.states])
+        is_good &= reachable(_graph(pairs.owner, pairs.moves), pairs.initial > 0)
         if is_good.all():
             return pairs
         if (pairs.initial[~is_good] > 0).any():
@@ -243,9 +244,13 @@ def _kept(mdp: MDP, is_end: Flags, pairs: _Pairs) -> _Pairs:
 
 def _arriving(owner: Indices, moves: SparseRows, is_end: Flags) -> Flags:
     """(n,), whether some choices lead to an end from each state; owner: (m,), the state of each row of moves."""
-    entries = owner.repeat(np.diff(moves.indptr))
-    back = sparse.csr_array((np.ones(moves.nnz), (moves.indices, entries)), shape=(len(is_end),) * 2)
-    return reachable(back, is_end)
+    return reachable(_graph(owner, moves).T.tocsr(), is_end)
+
+
+def _graph(owner: Indices, moves: SparseRows) -> SparseRows:
+    """(n, n), the moves from state to state."""
+    n_entries = np.diff(moves.indptr)
+    return sparse.csr_array((np.ones(moves.nnz), (owner.repeat(n_entries), moves.indices)), (moves.shape[1],) * 2)
 
 
 def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
