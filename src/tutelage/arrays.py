@@ -6,7 +6,7 @@ with a sentence that names the first offending place.
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -61,15 +61,15 @@ def changed(instance: InstanceT, **values: Any) -> InstanceT:
     return other
 
 
-def set_state(instance: Any, state: Iterable[Any]) -> None:
+def set_state(instance: Any, state: Any) -> None:
     """Set the fields of an unpickled or copied frozen dataclass; its arrays are read-only again."""
-    for part, value in zip(fields(instance), state, strict=True):
-        held = (value.data, value.indices, value.indptr) if sparse.issparse(value) else (value,)
-        held = tuple(value.values()) if isinstance(value, dict) else held
-        for array in held:
-            if isinstance(array, np.ndarray):
-                freeze(array)
-        object.__setattr__(instance, part.name, value)
+    names = (part.name for part in fields(instance))
+    for name, value in state.items() if isinstance(state, dict) else zip(names, state, strict=True):
+        for held in value.values() if isinstance(value, dict) else (value,):
+            for array in (held.data, held.indices, held.indptr) if sparse.issparse(held) else (held,):
+                if isinstance(array, np.ndarray):
+                    freeze(array)
+        object.__setattr__(instance, name, value)
 
 
 def generator(rng: int | np.random.Generator) -> np.random.Generator:
@@ -277,14 +277,14 @@ def finite_or_none(number: float) -> float | None:
 
 
 class Readable:
-    """A dataclass whose arrays and parts are shown by their sizes where they are long."""
+    """A dataclass that shows long arrays and parts by their sizes, and whose arrays stay read-only in copies."""
 
     __slots__ = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        # In its own dictionary, so that `dataclass` makes no other.
-        cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
+        # In its own dictionary, so that `dataclass` makes no others.
+        cls.__repr__, cls.__setstate__ = cls.__repr__, set_state  # type: ignore[method-assign, attr-defined]
 
     def __repr__(self) -> str:
         parts = [f"{part.name}={brief(getattr(self, part.name))}" for part in fields(self) if part.repr]  # type: ignore[arg-type]

@@ -200,8 +200,6 @@ class Response(Readable):
         numbers = {str(check_name(name, "a metric")): float(value) for name, value in self.metrics.items()}
         arrays.set_fields(self, memory=kept or None, metrics=numbers)
 
-    __setstate__ = arrays.set_state
-
     @classmethod
     def of(
         cls,
@@ -279,8 +277,6 @@ class CertifiedResponse(Response):
     learned_weights: Vector
     multipliers: Multipliers
     certificate: Certificate
-
-    __setstate__ = arrays.set_state
 
 
 @runtime_checkable

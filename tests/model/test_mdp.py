@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from strategies import SEEDS, domains, mdps, random_mdp
 
+import tutelage as tl
 from tutelage.arrays import distribution, integers, stochastic_rows, sum_tolerance
 from tutelage.model.mdp import MDP, Domain, choice_reward, per_choice
 from tutelage.outcomes import InvalidInput, InvalidModel
@@ -197,6 +198,19 @@ def test_arrays_stay_read_only_when_a_domain_is_pickled_or_copied():
         parts = [mdp.transition.data, mdp.transition.indices, mdp.transition.indptr, mdp.first_choice, mdp.initial]
         parts += [mdp.discount, mdp.goals, again.reward_features, again.preference_features, again.positions]
         assert not any(part.flags.writeable for part in parts)
+
+
+def test_arrays_of_arrivals_and_of_results_stay_read_only_when_they_are_pickled_or_copied():
+    domain = Domain(MDP.from_choices([[0.5, 0.5], [1, 0]], [0, 1, 2], [1, 0], 0.9), np.ones((2, 1)))
+    domain = domain.with_features(preference={"far": lambda state, choice, after: float(after)})
+    ((_, arrivals),) = domain.arrivals("preference")
+    assert not arrivals.data.flags.writeable
+    optimum = tl.best_policy(domain, [1.0], tl.preference_limits(domain, 100.0))
+    for again in (pickle.loads(pickle.dumps(domain)), copy.copy(domain), copy.deepcopy(domain)):
+        ((_, arrivals),) = again.arrivals("preference")
+        assert not any(part.flags.writeable for part in (arrivals.data, arrivals.indices, arrivals.indptr))
+    for again in (pickle.loads(pickle.dumps(optimum)), copy.deepcopy(optimum)):
+        assert not again.policy.flags.writeable and not again.expectation.reward.flags.writeable
 
 
 def test_an_mdp_starts_in_a_named_state_or_by_a_distribution():

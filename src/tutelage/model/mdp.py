@@ -146,8 +146,6 @@ class MDP(Readable):
         labels = None if state_names is None and choice_names is None else Labels(first, state_names, choice_names)
         return cls(transition, first, cast(Vector, initial), given, labels, duration=times, goals=cast(Indices, goals))
 
-    __setstate__ = arrays.set_state
-
     def starting_in(self, start: Hashable | ArrayLike) -> Self:
         """The same MDP with another start: a state, by name or number, or a distribution (S,), a list or an array."""
         if isinstance(start, list | np.ndarray):
@@ -261,8 +259,6 @@ class Domain(Readable):
             raise InvalidModel("reward_features has no columns; a domain needs at least one reward feature")
         if self.positions is not None:
             arrays.set_fields(self, positions=inputs.checked_positions(self.positions, self.mdp.n_states))
-
-    __setstate__ = arrays.set_state
 
     def state(self, name: Hashable) -> int:
         """The number of the state of this name; where states have no names, the name is the number."""
