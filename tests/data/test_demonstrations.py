@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from strategies import SEEDS, mdps_with_policy
 
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
+from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import sample_demonstrations
-from tutelage.model.mdp import MDP, absorbing_states
+from tutelage.model.mdp import MDP, Domain, absorbing_states
 from tutelage.outcomes import InvalidInput, InvalidModel
 
 # State 0 moves on or stays, state 1 moves to 2 or back, state 2 is absorbing with two choices.
@@ -134,3 +135,10 @@ def test_concatenated_demonstrations_are_those_of_all_parts():
     assert Demonstrations.concatenate([parts[0], bare]).choices is None
     with pytest.raises(InvalidInput, match="nothing to concatenate"):
         Demonstrations.concatenate([])
+
+
+def test_demonstrations_of_one_visit_each_have_no_step_to_explain():
+    """Only states are known, and no step leads from one to the next. State 1 is absorbing, and counts for ever."""
+    mdp = MDP.from_choices([[0.5, 0.5], [0, 1]], [0, 1, 2], [1, 0], 0.9)
+    seen = empirical_expectation(Domain(mdp, np.eye(2)), Demonstrations([0, 1], [0, 1, 2]))
+    assert_allclose(seen.reward, [0.5, 5.0])

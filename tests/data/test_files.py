@@ -204,6 +204,7 @@ def test_other_archives_are_not_domains(tmp_path):
         ("reward_features", np.array([[np.nan], [0.0]]), r"reward_features\[0, 0\] is nan"),
         ("reward_names", np.array([1.0]), "reward_names must be a vector of strings"),
         ("preference_names", np.array(["a", "a"]), "need 2 different names"),
+        ("final_states", np.array(1), "final_states must be a vector"),
     ],
 )
 def test_a_file_with_a_wrong_field_is_refused_with_file_and_place(tmp_path, field, value, complaint):

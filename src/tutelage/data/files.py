@@ -108,7 +108,8 @@ def _mdp(archive: Archive) -> MDP:
     # Not `from_choices`: these discounts are those of the choices, also where there are durations.
     others: dict[str, Any] = {name: archive[name] for name in ("discount", "duration", "goals") if name in archive}
     if "final_states" in archive:
-        others["labels"] = Labels(integers(archive["first_choice"], "first_choice"), finals=archive["final_states"])
+        first, finals = (integers(archive[name], name) for name in ("first_choice", "final_states"))
+        others["labels"] = Labels(first, finals=finals)
     return MDP(rows, archive["first_choice"], initial, **others)
 
 

@@ -148,10 +148,10 @@ def _finder(given: Sequence[Hashable] | None, n: int) -> Callable[[Any], int | N
     texts = {str(name): number for number, name in enumerate(listed)}
 
     def find(value: Any) -> int | None:
-        found, number = names.find(value), whole(value)
-        if found is None and number is not None:
-            found = names.find(number) if are_names else number if 0 <= number < n else None
-        return texts.get(value) if found is None and isinstance(value, str) else found
+        index, number = names.find(value), whole(value)
+        if index is None and number is not None:
+            index = names.find(number) if are_names else number if 0 <= number < n else None
+        return texts.get(value) if index is None and isinstance(value, str) else index
 
     return find
 
@@ -232,6 +232,9 @@ def with_known_ends(
 def choices_by_next_state(mdp: MDP, states: Indices, is_followed: Flags) -> Indices:
     """(N,), the only choice that leads from a visit to the next; UNKNOWN where several choices do, or none."""
     entry_choice, step = choice_of_entry(mdp.transition), np.flatnonzero(is_followed)
+    if not len(step):
+        # An array of no entries of a sparse array is not a vector.
+        return np.full(len(states), UNKNOWN)
     # For each two states, the number of choices that lead from one to the other, and the sum of these choices.
     places = mdp.state_of_choice[entry_choice], mdp.transition.indices
     counted, shape = (np.ones_like(entry_choice), entry_choice), (mdp.n_states, mdp.n_states)
