@@ -118,6 +118,7 @@ def test_a_share_needs_a_total():
         (lambda d: tl.HardLearner(d, {"mud": "much"}), "allowance of 'mud' must be a number"),
         (lambda d: tl.HardLearner(d, [tl.share(0.1)]), "violation_allowance has 1 entries, but there are 3"),
         (lambda d: tl.HardLearner(d, -1.0), "none negative"),
+        (lambda d: tl.HardLearner(d, [[1], [1, 2]]), "its rows have different lengths"),
         (lambda _: tl.share(5), "a share must be a number from 0 to 1, got 5; 5 per cent is share"),
         (lambda _: tl.share(True), "a share must be"),
         (lambda _: tl.share("a tenth"), "a share must be"),

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Vector, check_length, floats, freeze
+from tutelage.arrays import ArrayLike, Vector, any_array, check_length, floats, freeze
 from tutelage.model.mdp import MDP
 from tutelage.model.names import suggestion
 from tutelage.outcomes import InvalidModel
@@ -73,9 +73,9 @@ def checked_allowance(given: Allowance, name: str, least: float = 0.0) -> Allowa
         return MappingProxyType({str(name): _amount(value, f"of {name!r}") for name, value in given.items()})
     if isinstance(given, Sequence) and any(isinstance(amount, Share) for amount in given):
         return tuple(_amount(value, f"number {place}") for place, value in enumerate(given))
-    values = np.asarray(given)
-    numbers = floats(values, name, ndim=min(values.ndim, 1))
-    if numbers.min(initial=np.inf) < least:
+    values = any_array(cast(ArrayLike, given), name)
+    numbers = floats(values, name, ndim=values.ndim)
+    if values.ndim > 1 or numbers.min(initial=np.inf) < least:
         raise InvalidModel(f"{name} must be a number or one per feature, none negative; got {values}")
     return numbers
 
