@@ -226,6 +226,8 @@ def test_learning_from_a_log_is_that_of_python(taxi):
     assert found["instead"]["reward"] >= found["reward"] - 1e-9
     assert found["instead"]["reward"] <= found["instead"]["bound"] + 1e-9
     assert len(found["shown"]) == 3 and tl.load_demonstrations(folder / "instead.jsonl", domain).n == 3
+    shown(*common, *hard, "--then-teach", "--show", "0", "--instead", str(folder / "instead.csv"))
+    assert 0 < tl.load_demonstrations(folder / "instead.csv", domain).n <= 5
     text = printed(*common, "--preferences", "action_west", "--model", "soft")
     assert "Demonstrations(300 of" in text and "known to" in text and "It infers the weights: reward" in text
 
@@ -285,3 +287,20 @@ def test_infer_from_rounds_and_from_behaviour(tmp_path):
     behaviour = shown("infer", *place, "--demonstrations", str(walks), "--weights", "0,0,0")
     assert behaviour["n"] == 30 and len(behaviour["preferences"]) == 6
     assert "trajectories" in printed("infer", *place, "--demonstrations", str(walks))
+
+
+@pytest.mark.parametrize("names", ["green_within_1_cell", "green_within_1_cell,green_within_0_cells"])
+def test_a_learner_with_preferences_of_its_own_in_a_world_is_drawn_without_the_world(names, tmp_path):
+    """What L1 .. L5 avoid is drawn in the world; the weights of other learners do not fit their features."""
+    found = shown(*TEACH[:3], "--preferences", names, "--picture", str(tmp_path / "own"))
+    assert [Path(path).suffix for path in found["files"]] == [".png", ".svg"]
+
+
+def test_weights_are_asked_for_in_order_where_names_cannot_be_written(tmp_path, monkeypatch, capsys):
+    mdp = tl.MDP.from_choices(np.eye(2), [0, 1, 2], [1, 0], 0.9)
+    domain = tl.Domain(mdp, np.eye(2), reward_names=["at 0, 1", "at 1, 1"])
+    tl.save(domain, tmp_path / "cells.npz")
+    monkeypatch.setattr("sys.argv", ["tutelage", "teach", "--domain", str(tmp_path / "cells.npz")])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "--weights 1,1" in capsys.readouterr().err.replace("\n", " ")

@@ -71,6 +71,9 @@ class Subject:
         """The teacher of a name, for this learner; refused where the true weights were not given."""
         if self.true_weights is None:
             names = ",".join(f"{name.replace(' ', '_')}=1" for name in self.whole.reward_names[:2])
+            if any(sign in name for name in self.whole.reward_names for sign in ",="):
+                # Such names cannot be written there; numbers in order can.
+                names = ",".join("1" * self.whole.n_reward)
             raise InvalidInput(f"--domain needs the true weights of its reward features: --weights {names}")
         given: dict[str, Any] = {"every_preference": self.whole.preference_features, **options}
         return make_teacher(name.replace("-", "_"), self.known, self.true_weights, learner, **given)

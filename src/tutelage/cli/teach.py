@@ -158,12 +158,16 @@ def _pictures(
         if names:
             raise InvalidInput("--plane needs --picture, the path of the picture")
         return
+    from tutelage.environments.placement import PREFERENCES
     from tutelage.experiments.figures import domain_picture, plane_picture
     from tutelage.pictures.domains import routes_picture
     from tutelage.roles import limits_of
 
-    limits = limits_of(learner, about.known)
-    drawn = {"": domain_picture(about.known, transcript, limits, about.world, preferences or "L5")}
+    limits, of_learner = limits_of(learner, about.known), preferences or "L5"
+    # Other preferences than those of a learner are not drawn in a world.
+    is_usual = about.known.preference_names == about.whole.preference_names[: PREFERENCES[of_learner]]
+    world = about.world if is_usual else None
+    drawn = {"": domain_picture(about.known, transcript, limits, world, of_learner)}
     if names:
         drawn["-plane"] = plane_picture(about.known, learner, transcript.final, (names[0], names[1]))
     if shown is not None and about.world is None:
@@ -215,7 +219,7 @@ def learn(
     lines = _learned(about, data["recorded"], allowed, response)
     if then_teach:
         transcript = taught(about.teacher(teacher, player, {}), player)
-        last, shown = transcript.final, subject.shown(about, player, transcript, show_most or bool(instead))
+        last, shown = transcript.final, subject.shown(about, player, transcript, show_most or (5 if instead else 0))
         data["instead"] = {"reward": last.response_reward, "bound": last.bound, "ended": transcript.ended}
         lines += ["", "What to show instead:", str(transcript), transcript.explain()]
     if shown is not None:
