@@ -195,3 +195,5 @@ def test_bad_worlds_are_refused_with_a_sentence():
         tl.discretise(lambda x, action: x, **given, goals=["top"])
     with pytest.raises(tl.InvalidInput, match="at least 2"):
         tl.discretise(lambda x, action: x, **(given | {"shape": [1]}))
+    with pytest.raises(tl.InvalidModel, match="has 2000000000 transitions; give a coarser shape"):
+        tl.discretise(lambda x, action: x, **(given | {"shape": [10**9]}))

@@ -217,3 +217,9 @@ def test_features_of_states_count_on_arrival_and_features_of_actions_when_taken(
 def test_wrong_features_and_names_are_refused_with_a_sentence(options, message):
     with pytest.raises(InvalidInput, match=message):
         from_gymnasium(make("FrozenLake-v1"), discount=0.9, **options)
+
+
+@pytest.mark.parametrize("table", [{0: 3}, [3]])
+def test_a_state_without_a_table_of_actions_is_refused_in_a_sentence(table):
+    with pytest.raises(InvalidModel, match=r"P\[0\] must be a mapping or a list, got 3"):
+        from_gymnasium(SimpleNamespace(P=table, initial_state_distrib=[1.0]), discount=0.9)

@@ -187,9 +187,12 @@ def discretise(
     if not len(corners[0]) == len(corners[1]) == len(sizes) > 0 or not (corners[0] < corners[1]).all():
         raise InvalidModel("low, high and shape need one number for each dimension, with low below high")
     counts = [whole_number(size, "the shape", least=2) for size in sizes]
-    axes = tuple(np.linspace(first, last, n) for first, last, n in zip(*corners, counts, strict=True))
     table = dict(actions) if isinstance(actions, Mapping) else {action: action for action in actions}
     pairs = (((), 1.0),) if noise is None else tuple(((value,), share) for value, share in noise.items())
+    n_moves = math.prod(counts) * len(table) * len(pairs) * 2 ** len(counts)
+    if n_moves > MOST_MOVES:
+        raise InvalidModel(f"a grid of {math.prod(counts)} points has {n_moves} transitions; give a coarser shape")
+    axes = tuple(np.linspace(first, last, n) for first, last, n in zip(*corners, counts, strict=True))
     world = World(step, reward, axes, table, pairs, ends or (lambda x: False))
     features = {"reward": (reward, reward_names)}
     if preference is not None:
@@ -201,29 +204,26 @@ def _model(
     world: World, start: Matrix, discount: float, goals: Sequence[str] | None, names: Sequence[str], features: _Given
 ) -> Discretised:
     points = np.stack(np.meshgrid(*world.axes, indexing="ij"), axis=-1).reshape(-1, len(world.axes))
-    n_moves = len(points) * len(world.actions) * len(world.noise) * 2 ** len(world.axes)
-    if n_moves > MOST_MOVES:
-        raise InvalidModel(f"a grid of {len(points)} points has {n_moves} transitions; give a coarser shape")
     at_points = [world.end_of(x) for x in points]
     moves, values = _walked(world, points, at_points, [function for function, _ in features.values()])
     at_moves = [world.end_of(x) for x in moves]
-    found = {end: number for number, end in enumerate(dict.fromkeys(filter(None, at_points + at_moves)))}
-    of_point, of_move = (np.array([found.get(end, -1) for end in ends]) for ends in (at_points, at_moves))
+    sinks = {end: number for number, end in enumerate(dict.fromkeys(filter(None, at_points + at_moves)))}
+    of_point, of_move = (np.array([sinks.get(end, -1) for end in ends]) for ends in (at_points, at_moves))
     for name in goals or ():
-        if name not in found:
-            raise InvalidInput(f"no state ends in the goal {name!r}; the ends are {', '.join(found) or 'none'}")
+        if name not in sinks:
+            raise InvalidInput(f"no state ends in the goal {name!r}; the ends are {', '.join(sinks) or 'none'}")
     # The states are the points and then the ends, which lead to themselves. Each has so many moves:
-    each, of_state = len(world.actions) * len(world.noise), np.append(of_point, np.arange(len(found)))
-    is_end, lasts = np.repeat(of_state >= 0, each), np.repeat(np.arange(len(found)), each)
+    each, of_state = len(world.actions) * len(world.noise), np.append(of_point, np.arange(len(sinks)))
+    is_end, lasts = np.repeat(of_state >= 0, each), np.repeat(np.arange(len(sinks)), each)
     reached = _reached(world, np.pad(moves, ((0, len(lasts)), (0, 0))), np.append(of_move, lasts), of_state)
     shares = np.array([share for _, share in world.noise])
     mean = sparse.kron(sparse.eye_array(len(is_end) // len(shares)), shares[None, :], format="csr")
     starts, first_choice = np.atleast_2d(start), np.arange(0, mean.shape[0] + 1, len(world.actions))
     initial = _reached(world, starts, np.full(len(starts), -1), of_state).mean(axis=0)
-    named: dict[str, Any] = {"state_names": [*_point_names(world, names), *found], "choice_names": list(world.actions)}
-    arrived = [len(points) + found[name] for name in (found if goals is None else goals)]
+    named: dict[str, Any] = {"state_names": [*_point_names(world, names), *sinks], "choice_names": list(world.actions)}
+    arrived = [len(points) + sinks[name] for name in (sinks if goals is None else goals)]
     mdp = MDP.from_choices(mean @ reached, first_choice, initial, discount, goals=arrived, **named)
-    places = np.vstack([points, np.full((len(found), 2), np.nan)]) if len(world.axes) == 2 else None
+    places = np.vstack([points, np.full((len(sinks), 2), np.nan)]) if len(world.axes) == 2 else None
     parts: dict[str, Any] = {}
     for (kind, (_, told)), given in zip(features.items(), values, strict=True):
         known, columns = feature_matrix(given, told, kind, lambda row: mdp.names.describe_choice(row // len(shares)))

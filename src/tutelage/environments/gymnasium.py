@@ -8,7 +8,7 @@ and has no reason to delay the end. The domain ignores a limit on the number of 
 """
 
 import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from tutelage.model.inputs import at_entries, called_features, choice_of_entry, 
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import LAST_STATE, GridNames, Labels
 from tutelage.model.policy import check_policy
-from tutelage.outcomes import InvalidModel, MissingExtra
+from tutelage.outcomes import InvalidModel, needed_for
 
 if TYPE_CHECKING:
     from tutelage.environments.domain_env import DomainEnv
@@ -178,10 +178,8 @@ def _on_arrival(mdp: MDP, outcomes: "_Outcomes", values: Matrix, names: Sequence
 
 def to_gymnasium(domain: Domain, weights: ArrayLike | None = None) -> "DomainEnv":
     """A domain as an environment; the reward of a step is <weights, phi_r>, with weights of one unless given."""
-    try:
+    with needed_for("to_gymnasium", "gymnasium"):
         from tutelage.environments.domain_env import DomainEnv
-    except ModuleNotFoundError as error:
-        raise MissingExtra("to_gymnasium", "gymnasium") from error
     return DomainEnv(domain, weights)
 
 
@@ -200,6 +198,8 @@ def transition_table(env: Any) -> Table:
 
 def _entries(level: Any, name: str) -> tuple[tuple[int, Any], ...]:
     """The entries of a mapping or of a list, ordered by number."""
+    if not isinstance(level, Iterable):
+        raise InvalidModel(f"{name} must be a mapping or a list, got {level!r}")
     pairs = list(level.items() if isinstance(level, Mapping) else enumerate(level))
     wrong = [key for key, _ in pairs if not isinstance(key, int | np.integer)]
     if wrong:
@@ -258,8 +258,8 @@ def record_demonstrations(
     # The states and actions of an MDP that was not made of this environment would have other meanings.
     if mdp.choices_per_state.tolist() != [*counts, max(counts)]:
         needed = f"{len(table) + 1} states with {sum(counts) + max(counts)} choices"
-        found = f"the MDP has {mdp.n_states} states and {mdp.n_choices} choices"
-        raise InvalidModel(f"{found}; from_gymnasium makes {needed}")
+        sizes = f"the MDP has {mdp.n_states} states and {mdp.n_choices} choices"
+        raise InvalidModel(f"{sizes}; from_gymnasium makes {needed}")
     checked, episodes = check_policy(mdp, policy), []
     for _ in range(count):
         state, _info = env.reset(seed=int(source.integers(2**31)))
@@ -285,10 +285,8 @@ def from_minari(domain: Domain, dataset: Any, *, state: Callable[[Any], Hashable
     An episode that terminated has reached the absorbing state. One that was truncated ends in its last observation.
     """
     if isinstance(dataset, str):
-        try:
+        with needed_for("from_minari", "minari"):
             import minari
-        except ModuleNotFoundError as error:
-            raise MissingExtra("from_minari", "minari") from error
         dataset = minari.load_dataset(dataset)
     if not hasattr(dataset, "iterate_episodes"):
         raise InvalidModel(f"a Minari dataset has iterate_episodes, {type(dataset).__name__} has not; load it first")
