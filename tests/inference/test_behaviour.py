@@ -1,5 +1,7 @@
 """Many journeys, one preference: shared weights against a plain likelihood."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -106,3 +108,16 @@ def test_a_wrong_family_is_refused_with_a_sentence():
     ):
         with pytest.raises(tl.InvalidInput, match=message):
             tl.infer_preferences(*given)
+
+
+def test_a_discount_for_each_choice_is_as_good_as_one_for_all():
+    """Where discounts differ there is no linear system that journeys share; the answer does not depend on it."""
+    rng = np.random.default_rng(4)
+    mdp, kinds = build_mdp(rng, rng.integers(2, 4, size=8), 0.9), {"reward_on_choices": True}
+    domain = add_features(rng, mdp, n_reward=2, n_preference=1, preference_on_choices=True, **kinds)
+    each = replace(domain, mdp=replace(mdp, discount=np.nextafter(0.9, np.arange(mdp.n_choices) % 2)))
+    policy = tl.solve_soft(mdp, tl.combined_features(domain) @ [1.0, -0.5, -2.0]).policy
+    seen = tl.sample_demonstrations(domain, policy, 300, rng=4)
+    one, other = tl.infer_preferences(domain, seen), tl.infer_preferences(each, seen)
+    assert_allclose(other.reward_weights, one.reward_weights, atol=1e-5)
+    assert_allclose(other.strength, one.strength, atol=1e-5)

@@ -486,6 +486,17 @@ def test_entropic_within_gives_the_most_entropic_policy_near_the_projection(seed
     assert causal_entropy(domain.mdp, spread.policy) >= causal_entropy(domain.mdp, plain.policy) - 1e-7
 
 
+def test_entropic_within_keeps_limits_by_name_and_leaves_the_others_open():
+    """A preference that a mapping does not name has no limit, with entropy as without."""
+    domain, _, _, rng = problem(61)
+    lesson, name = Lesson.from_expectation(rng.normal(size=2) * domain.mdp.horizon), domain.preference_names[0]
+    plain = HardLearner(domain, {name: 0.3 * domain.mdp.horizon}).respond(lesson)
+    within = 1e-3 * (1 + np.abs(plain.expectation.reward).max())
+    spread = HardLearner(domain, {name: 0.3 * domain.mdp.horizon}, entropic_within=within).respond(lesson)
+    assert np.abs(spread.expectation.reward - plain.expectation.reward).max() <= within + 1e-7
+    assert spread.expectation.preference[0] <= 0.3 * domain.mdp.horizon * (1 + 1e-7)
+
+
 @pytest.mark.parametrize("norm", [1, 2, math.inf])
 def test_convex_preferences_are_kept(norm):
     """A ball around a preferred expectation: the projection lies on its surface."""
