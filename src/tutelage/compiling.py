@@ -15,13 +15,15 @@ import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numba
 import numpy as np
 
-from tutelage.arrays import Indices
+from tutelage.arrays import Indices, Vector
 
+# Row starts, columns and weights of a sparse matrix.
+Rows: TypeAlias = tuple[Indices, Indices, Vector]
 LoopT = TypeVar("LoopT", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT")
 

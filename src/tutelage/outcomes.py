@@ -109,6 +109,15 @@ class MissingExtra(TutelageError, ImportError):
         super().__init__(f"{what} needs the extra {extra!r}; install it: pip install 'tutelage[{extra}]'")
 
 
+@contextmanager
+def needed_for(what: str, extra: str) -> Iterator[None]:
+    """Raise `MissingExtra` where an import fails."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(what, extra) from error
+
+
 class Unavailable(TutelageError, OSError):
     """A port, a file, a database or a scheduler that cannot be used; the message says why."""
 

@@ -18,7 +18,7 @@ from tutelage.arrays import Indices, Readable, Vector
 from tutelage.chains.expectations import Arrival, expectation, journey_of
 from tutelage.constrained.problem import or_one, sizes
 from tutelage.data.files import LARGEST_BYTES, AnyPath, Archive, read_archive, write_archive
-from tutelage.model.mdp import MDP, Domain, endless
+from tutelage.model.mdp import MDP, Domain, combined_features, endless
 from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput, InvalidModel, within
@@ -206,9 +206,8 @@ def _check_possible(domain: Domain, response: Response, rounding: float = 1e-6) 
     for part, names in ((given.reward, domain.reward_names), (given.preference, domain.preference_names)):
         arrays.check_length(part, len(names), "the learner's expectation", "features")
     if np.max(domain.mdp.discount) < 1:
-        both = (endless(domain.mdp, part) for part in (domain.reward_features, domain.preference_features))
-        ends = [(part.min(axis=0, initial=0.0), part.max(axis=0, initial=0.0)) for part in both]
-        low, high = np.concatenate(ends, axis=1)
+        features = endless(domain.mdp, combined_features(domain))
+        low, high = features.min(axis=0, initial=0.0), features.max(axis=0, initial=0.0)
         slack = rounding * (high - low)
         for j in np.flatnonzero((counts < low - slack) | (counts > high + slack))[:1]:
             seen = f"the learner's expectation of {domain.names[j]!r} is {counts[j]:.6g}"

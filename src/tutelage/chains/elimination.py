@@ -11,10 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Indices, Matrix, SparseRows, Vector
-from tutelage.compiling import FASTMATH, compiled, unsigned
+from tutelage.compiling import FASTMATH, Rows, compiled, unsigned
 
-# Row starts, columns and weights of the discounted moves.
-Rows: TypeAlias = tuple[Indices, Indices, Vector]
 # The states by component; where each component begins among them, and the end; the component of each state; and where
 # the factors of each component begin.
 Parts: TypeAlias = tuple[Indices, Indices, Indices, Indices]

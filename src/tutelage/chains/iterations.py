@@ -27,13 +27,11 @@ import numpy as np
 
 from tutelage.arrays import EPSILON, Indices, SparseRows, Vector
 from tutelage.chains import RELATIVE_ACCURACY
-from tutelage.compiling import FASTMATH, compiled, map_in_threads, unsigned
+from tutelage.compiling import FASTMATH, Rows, compiled, map_in_threads, unsigned
 from tutelage.outcomes import NotConverged
 
 # Krylov steps of one attempt: in the test whether few are enough, and in a solution.
 FEW_STEPS, MANY_STEPS = 6, 300
-# Row starts, columns and weights of a sparse matrix.
-Rows: TypeAlias = tuple[Indices, Indices, Vector]
 # Row starts, ends of the entries to earlier states, starts of those to later states, columns and weights.
 SplitRows: TypeAlias = tuple[Indices, Indices, Indices, Indices, Vector]
 

@@ -10,7 +10,7 @@ from tutelage.cli.domains import from_environment, from_file, info
 from tutelage.cli.experiments import demo, reproduce, sweep
 from tutelage.cli.printing import say
 from tutelage.cli.teach import infer, learn, teach, teach_help
-from tutelage.outcomes import MissingExtra
+from tutelage.outcomes import needed_for
 
 EPILOG = (
     "Exit codes: 0 done, 1 not possible (no policy keeps the preferences, no convergence), "
@@ -52,11 +52,9 @@ def serve(
 
     [bold]tutelage serve --port 9000 --no-browser[/bold]
     """
-    try:
+    with needed_for("the playground", "playground"):
         from tutelage.playground.grounds import opened_file
         from tutelage.playground.server import Settings, serve_page
-    except ImportError as error:
-        raise MissingExtra("the playground", "playground") from error
 
     opened = None if file is None else (file.name, opened_file(file))
     serve_page(Settings(host=host, time_limit=time_limit, opened=opened), port, is_opened=browser, on_start=say)

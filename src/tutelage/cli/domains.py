@@ -7,7 +7,7 @@ import typer
 
 import tutelage as tl
 from tutelage.cli.printing import AsJson, show
-from tutelage.outcomes import InvalidInput, MissingExtra, as_text
+from tutelage.outcomes import InvalidInput, as_text, needed_for
 
 OUT_HELP = "The domain file to write, .npz."
 CLASSES_HELP = "Preference features: attributes, or lengths by class, such as highway=service+track,toll."
@@ -29,10 +29,8 @@ def from_environment(
 
     [bold]tutelage import gymnasium FrozenLake-v1 --cells --option is_slippery=False -o ice.npz --json[/bold]
     """
-    try:
+    with needed_for("import gymnasium", "gymnasium"):
         import gymnasium
-    except ModuleNotFoundError as error:
-        raise MissingExtra("import gymnasium", "gymnasium") from error
     from tutelage.cli.subject import read_options
     from tutelage.environments.gymnasium import environment_domain
     from tutelage.environments.roads import as_value

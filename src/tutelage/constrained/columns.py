@@ -29,7 +29,7 @@ from tutelage.model.mdp import Domain, combined_features, per_choice
 # The share of the states that a policy visits, or starts in, above which policies are stored.
 SPREAD = 0.25
 # The share of its value that the first stored policy may miss of the optimum.
-ROUGH = 0.5
+OPENING = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,4 +199,4 @@ def opened(domain: Domain, price: Vector, *, has_groups: bool) -> tuple[Planner,
     improver = Improver(domain, has_groups=has_groups)
     # A rough optimum is enough.
     first = improver.evaluate(choice, None)
-    return improver, (first, *improver.price_out(price, [first], share=ROUGH).columns)[-1:]
+    return improver, (first, *improver.price_out(price, [first], share=OPENING).columns)[-1:]

@@ -171,22 +171,22 @@ class _Rounds:
         known = parts(self.columns)
         n, n_groups, d = known.shape
         try:
-            found = best_shares(self.program, known, self.master.dual) if self.is_by_group else None
-            if found is None:
+            master = best_shares(self.program, known, self.master.dual) if self.is_by_group else None
+            if master is None:
                 sums = np.ones((1, n))
                 if self.is_by_group:
                     sums = sparse.hstack([sparse.eye_array(n_groups, format="csr")] * n, format="csr")
-                found = self.program.solve(known.reshape(-1, d).T, sums, np.ones(n_groups))
+                master = self.program.solve(known.reshape(-1, d).T, sums, np.ones(n_groups))
                 # A weight that is no more than rounding is zero, so that a policy which never arrives is not mixed in.
-                weights = found.answer.weights.reshape(n, -1)
+                weights = master.answer.weights.reshape(n, -1)
                 weights = np.where(weights > PACE.rounded, weights, 0.0)
-                found = replace(found, answer=replace(found.answer, weights=weights / weights.sum(axis=0)))
+                master = replace(master, answer=replace(master.answer, weights=weights / weights.sum(axis=0)))
         except NotConverged:
             # Columns that differ only by rounding can be too much for a quadratic program.
             if not self.is_within(PACE.nearly_rounded):
                 raise
             return False
-        self.value, self.master, self.own = found.value, found.answer, None
+        self.value, self.master, self.own = master.value, master.answer, None
         return True
 
     def trials(self) -> Iterator[Vector]:
@@ -228,8 +228,8 @@ class _Rounds:
             dual = np.zeros_like(dual)
         if self.centre is not None and self.bound - bound > self.gap + PACE.rounded * (self.scale + abs(self.value)):
             dual, bound = self.centre, self.bound
-        found = Decomposed(self.columns[:n], self.master.weights, dual)
-        return Solution(found, self.value, bound, self.value - bound, ended, self.n_rounds)
+        mixture = Decomposed(self.columns[:n], self.master.weights, dual)
+        return Solution(mixture, self.value, bound, self.value - bound, ended, self.n_rounds)
 
     def last(self) -> Solution[Decomposed]:
         """The solution when no better policy was found: its gap is rounding, or else `NotConverged`."""

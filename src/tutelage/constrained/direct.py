@@ -70,12 +70,12 @@ def solve_directly(domain: Domain, program: Program) -> Solution[Mixture]:
     Raises `NotConverged` where the libraries fail, also on programs that are infeasible or nearly so.
     """
     try:
-        found = program.solve(*flow(domain))
+        solution = program.solve(*flow(domain))
     except InfeasibleProgram as failure:
         raise NotConverged(f"the direct program failed: {failure}", residual=np.inf, n_steps=1) from failure
-    u, visits = found.answer.dual, np.maximum(found.answer.weights, 0.0) * domain.mdp.steps
+    u, visits = solution.answer.dual, np.maximum(solution.answer.weights, 0.0) * domain.mdp.steps
     bound = program.offset(u) - largest_value(domain, program.price(u))
-    return replace(found, answer=Mixture(visits, u), bound=bound)
+    return replace(solution, answer=Mixture(visits, u), bound=bound)
 
 
 def largest_value(domain: Domain, price: Vector) -> float:
@@ -125,10 +125,10 @@ def best_within_balls(
         Ball(ball.centre / preference, ball.scale * preference / one, ball.radius / one)
         for ball, one in zip(balls, size, strict=True)
     ]
-    found = _solved(scaled, slope, inner)
-    if found is None:
+    solved = _solved(scaled, slope, inner)
+    if solved is None:
         return None
-    visits, y, t = found
+    visits, y, t = solved
     price = np.concatenate([slope, np.zeros(len(preference))]) - scaled.limits.normals.T @ y
     bound = float(y @ scaled.limits.offsets)
     for ball, one in zip(inner, t, strict=True):
@@ -168,14 +168,14 @@ def _solved(scaled: Scaled, slope: Vector, balls: list[Ball]) -> tuple[Vector, V
         [len(end) for end in ends],
         n_equal=len(equal),
     )
-    found = solution.answer
-    if solution.ended is not Ended.CONVERGED or not np.isfinite(found.within_multipliers).all():
+    point = solution.answer
+    if solution.ended is not Ended.CONVERGED or not np.isfinite(point.within_multipliers).all():
         return None
-    y, of_cones = found.within_multipliers[:m], found.within_multipliers[m + n :]
+    y, of_cones = point.within_multipliers[:m], point.within_multipliers[m + n :]
     t = -of_cones.reshape(len(balls), -1)[:, 1:]
     # A limit on a feature that is zero everywhere has any multiplier in the library, but costs nothing.
     y = np.where(within.any(axis=1), np.maximum(y, 0.0), 0.0)
-    return np.maximum(found.x, 0.0) * scaled.domain.mdp.steps, y, t
+    return np.maximum(point.x, 0.0) * scaled.domain.mdp.steps, y, t
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,26 +105,26 @@ def _pivoted(
         u = columns[:, m + 1 :].copy()
         is_regular = _solve(columns[:, : m + 1].copy(), u)
         price, of_row, column = np.append(-u[:m, 0], 1.0), 0, np.zeros(m + 2)
-        found, best = _best_combination(table, price, u[m, 0], point, pick)
+        entering, best = _best_combination(table, price, u[m, 0], point, pick)
         for j in range(m):
             if least[j] - u[j, 0] > best:
-                found, of_row, best = SLACK, j, least[j] - u[j, 0]
+                entering, of_row, best = SLACK, j, least[j] - u[j, 0]
             if u[j, 0] - most[j] > best:
-                found, of_row, best = EXCESS, j, u[j, 0] - most[j]
-        if found == COMBINATION:
+                entering, of_row, best = EXCESS, j, u[j, 0] - most[j]
+        if entering == COMBINATION:
             column = _as_column(point, m)
-        elif found == SLACK:
+        elif entering == SLACK:
             column[of_row], column[m + 1] = 1.0, least[of_row]
-        elif found == EXCESS:
+        elif entering == EXCESS:
             column[of_row], column[m + 1] = -1.0, -most[of_row]
         both[:m, 0], both[m, 0], both[:, 1] = right, 1.0, column[: m + 1]
         _solve(columns[:, : m + 1].T.copy(), both)
-        if found == NOTHING or not is_regular:
+        if entering == NOTHING or not is_regular:
             return both[:, 0].copy(), u[:m, 0].copy(), is_regular
         place = _leaving(both[:, 0], both[:, 1])
         if place == NOTHING:
             break
-        picks[place], columns[place], kind[place], row[place] = pick, column, found, of_row
+        picks[place], columns[place], kind[place], row[place] = pick, column, entering, of_row
     return both[:, 0].copy(), u[:m, 0].copy(), False
 
 
@@ -220,15 +220,15 @@ def nearest_shares(
             picks, columns = picks[stays], columns[stays]
             continue
         weights, y, value, of_row = wanted, multipliers, 0.5 * np.sum(a * a), 0
-        found, best = _best_combination(table, np.append(-y[:m], a), y[m], point, pick)
+        entering, best = _best_combination(table, np.append(-y[:m], a), y[m], point, pick)
         for j in range(m):
             if -y[j] > best:
-                found, of_row, best = SLACK, j, -y[j]
-        if found == NOTHING or value >= last:
+                entering, of_row, best = SLACK, j, -y[j]
+        if entering == NOTHING or value >= last:
             # Where the last one has changed nothing, its profit was a rounding error.
             return picks, weights, y[:m], True
         last, column = value, _as_column(point, m)
-        if found == SLACK:
+        if entering == SLACK:
             column[:], pick[:] = 0.0, -1
             column[of_row] = 1.0
         picks, weights = np.vstack((picks, pick[None])), np.append(weights, 0.0)

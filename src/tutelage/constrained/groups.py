@@ -63,10 +63,10 @@ def best_shares(program: Program, parts: NDArray[np.float64], near: Vector) -> S
     assert program.most is not None
     m = len(near) - program.n_matched
     upper, right = np.full(m, program.most), program.right[:m]
-    found = (_nearest if program.n_matched else _most)(program, upper, parts, near)
-    if found is None:
+    solved = (_nearest if program.n_matched else _most)(program, upper, parts, near)
+    if solved is None:
         return None
-    weights, u, value, use = found
+    weights, u, value, use = solved
     excess = float((np.einsum("nk,nkm->m", weights, use) - right).max(initial=0.0))
     least = program.offset(u) - float((parts @ program.price(u)).max(axis=0).sum())
     size = 1 + float(np.abs(program.right).max(initial=0.0)) + abs(value)

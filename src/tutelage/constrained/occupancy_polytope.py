@@ -104,26 +104,26 @@ def nearest_policy(
         size = 1 + max(abs(wanted))
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
         asked, close = (0.5 * accuracy**2, 0.5 * (accuracy * size) ** 2), 10 * accuracy * unit * size
-        found = problem.solve(asked[0], route, asked[1])
-        if found.gap > close and route == "auto":
+        best = problem.solve(asked[0], route, asked[1])
+        if best.gap > close and route == "auto":
             # A direct program is exact in the square of the distance only.
             with suppress(NotConverged):
-                found = min(found, problem.solve(asked[0], "decomposition", asked[1]), key=lambda either: either.gap)
-        if found.gap > close:
-            found = _sharpened(found, domain, wanted * unit, limits)
-        return found if found.gap <= close else replace(found, ended=Ended.ROUNDING)
+                best = min(best, problem.solve(asked[0], "decomposition", asked[1]), key=lambda either: either.gap)
+        if best.gap > close:
+            best = _sharpened(best, domain, wanted * unit, limits)
+        return best if best.gap <= close else replace(best, ended=Ended.ROUNDING)
 
 
-def _sharpened(found: ConstrainedOptimum, domain: Domain, target: Vector, limits: HalfSpaces) -> ConstrainedOptimum:
+def _sharpened(nearest: ConstrainedOptimum, domain: Domain, target: Vector, limits: HalfSpaces) -> ConstrainedOptimum:
     """The nearest policy in the 1-norm, where it is nearer in the 2-norm, too: at a target that is reached.
 
     There the square of the distance vanishes before the distance does, and rounding hides the rest of it.
     """
     other = nearest_policy(domain, target, limits, norm=1)
     distance = float(np.linalg.norm(other.expectation.reward - target))
-    if distance >= found.value:
-        return found
-    return replace(found, policy=other.policy, expectation=other.expectation, value=distance)
+    if distance >= nearest.value:
+        return nearest
+    return replace(nearest, policy=other.policy, expectation=other.expectation, value=distance)
 
 
 def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-8) -> ConstrainedOptimum:
@@ -220,14 +220,14 @@ class Problem:
     ) -> ConstrainedOptimum:
         """The optimum by decomposition. An error has the best mixture as its answer, in the caller's units."""
         try:
-            found = decompose(pricer, program, columns, tolerance=tolerance, good_enough=good_enough)
+            mixture = decompose(pricer, program, columns, tolerance=tolerance, good_enough=good_enough)
         except InfeasibleProgram as failure:
             raise NotConverged(str(failure), residual=np.inf, n_steps=1) from failure
         except NotConverged as failure:
             if isinstance(failure.answer, Solution):
                 failure.answer = self._mixed(pricer, failure.answer)
             raise
-        return self._mixed(pricer, found)
+        return self._mixed(pricer, mixture)
 
     def within(self, pricer: Planner, columns: tuple[Column, ...]) -> tuple[tuple[Column, ...], Program]:
         """Policies with a mixture that satisfies the limits, and the program with limits relaxed by its rounding error.
@@ -246,29 +246,29 @@ class Problem:
             raise InfeasibleConstraints(limits.names, freeze(excess), freeze(unavoidable))
         return least.answer.columns, self.program.relaxed(limits.excess(least.answer.counts))
 
-    def _mixed(self, pricer: Planner, found: Solution[Decomposed]) -> ConstrainedOptimum:
+    def _mixed(self, pricer: Planner, solution: Solution[Decomposed]) -> ConstrainedOptimum:
         """The optimum with the occupancy of a mixture."""
-        visits = pricer.occupancy(found.answer.columns, found.answer.weights)
-        return self._optimum(found, Mixture(visits, found.answer.dual), matrix(found.answer.columns))
+        visits = pricer.occupancy(solution.answer.columns, solution.answer.weights)
+        return self._optimum(solution, Mixture(visits, solution.answer.dual), matrix(solution.answer.columns))
 
     def direct(self, tolerance: float = LOOSEST_GAP, good_enough: float = -np.inf) -> ConstrainedOptimum:
         """The optimum by the direct route, where its relative gap is within the tolerance or its value good enough."""
         try:
-            found = solve_directly(self.scaled.domain, self.program)
+            solution = solve_directly(self.scaled.domain, self.program)
         except UnboundedProgram:
             raise
         except NotConverged:
             # The libraries may fail on nearly infeasible programs; decomposition decides.
             self.within(*self.opened())
             raise
-        reached = expectation_of_occupancy(self.scaled.domain, found.answer.weights).both
-        optimum = self._optimum(found, found.answer, reached[None])
-        if found.gap > tolerance * (1 + abs(found.value)) and found.value > good_enough:
-            message = f"the direct program has a relative gap of {found.gap:.3g}; use the route 'decomposition'"
-            raise NotConverged(message, residual=found.gap, n_steps=1, answer=replace(optimum, ended=Ended.SETTLED))
+        reached = expectation_of_occupancy(self.scaled.domain, solution.answer.weights).both
+        optimum = self._optimum(solution, solution.answer, reached[None])
+        if solution.gap > tolerance * (1 + abs(solution.value)) and solution.value > good_enough:
+            message = f"the direct program has a relative gap of {solution.gap:.3g}; use the route 'decomposition'"
+            raise NotConverged(message, residual=solution.gap, n_steps=1, answer=replace(optimum, ended=Ended.SETTLED))
         return optimum
 
-    def _optimum(self, found: Solution[Any], answer: Mixture, points: Matrix) -> ConstrainedOptimum:
+    def _optimum(self, solution: Solution[Any], answer: Mixture, points: Matrix) -> ConstrainedOptimum:
         """The optimum in the caller's units. answer: the occupancy (C,) as weights of the choices.
 
         points: (n, d), expectations of policies that are known.
@@ -277,8 +277,8 @@ class Problem:
         program, prices = self.program, None
         if program.is_reward:
             scale = program.scale(points)
-            tolerance = max(abs(found.bound - found.value), PRICE_LEVEL * scale)
-            prices = PriceFace(scaled.domain, program, points, found.value, tolerance, scale, self.unit / scaled.row)
+            tolerance = max(abs(solution.bound - solution.value), PRICE_LEVEL * scale)
+            prices = PriceFace(scaled.domain, program, points, solution.value, tolerance, scale, self.unit / scaled.row)
         x = expectation_of_occupancy(scaled.domain, answer.weights)
         reward, preference = np.split(scaled.feature, [scaled.domain.n_reward])
         return ConstrainedOptimum(
@@ -286,10 +286,10 @@ class Problem:
             expectation=Expectation(reward * x.reward, preference * x.preference),
             multipliers=freeze(self.unit * u[: len(limits)] / scaled.row),
             price=freeze(self.unit * program.price(u) / scaled.feature),
-            value=self.told(self.unit * found.value),
-            bound=self.told(self.unit * found.bound),
-            n_rounds=found.n_steps,
-            ended=found.ended,
+            value=self.told(self.unit * solution.value),
+            bound=self.told(self.unit * solution.bound),
+            n_rounds=solution.n_steps,
+            ended=solution.ended,
             prices=prices,
         )
 

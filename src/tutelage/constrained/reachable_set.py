@@ -70,9 +70,9 @@ def _grow(furthest: Callable[[Vector], Vector], points: Matrix, basis: Matrix, a
             return np.asarray(origin + inner[hull.vertices] @ basis.T)
         size = accuracy * max(1.0, float(np.ptp(inner, axis=0).max()))
         for face in fresh:
-            found = (furthest(basis @ face[:-1]) - origin) @ basis
-            if face[:-1] @ found + face[-1] > size:
-                inner = np.vstack([inner, found])
+            vertex = (furthest(basis @ face[:-1]) - origin) @ basis
+            if face[:-1] @ vertex + face[-1] > size:
+                inner = np.vstack([inner, vertex])
             else:
                 final.add(tuple(np.round(face, 9)))
     message = f"the reachable set has more than {MAX_VERTICES} vertices; use a larger accuracy"

@@ -279,10 +279,10 @@ def _active_by_least_squares(curvature: Any, constraints: LinearConstraints) -> 
     shift = np.where(is_bounded, constraints.lower, 0.0)
     columns = np.hstack([rows, -rows[:, ~is_bounded], slacks])
     try:
-        found = optimize.nnls(columns, right - rows @ shift, maxiter=100 * n)[0]
+        y = optimize.nnls(columns, right - rows @ shift, maxiter=100 * n)[0]
     except RuntimeError:
         return []
-    return [(is_bounded & (found[:n] <= small), found[len(found) - n_within :] <= small) for small in (0.0, SMALL)]
+    return [(is_bounded & (y[:n] <= small), y[len(y) - n_within :] <= small) for small in (0.0, SMALL)]
 
 
 def _polished(

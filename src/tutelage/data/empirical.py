@@ -100,11 +100,11 @@ def allowance_from(recordings: Any, domain: Domain | None = None, *, confidence:
         raise InvalidInput("give demonstrations and their domain, or a lesson made of demonstrations")
     if not 0.5 <= confidence < 1:
         raise InvalidInput(f"confidence must be from 0.5 to below 1, got {confidence}")
-    found = empirical_expectation(known, seen)
-    error = found.preference_bias
+    means = empirical_expectation(known, seen)
+    error = means.preference_bias
     if seen.n > 1:
-        error = error + stdtrit(seen.n - 1, confidence) * found.preference_standard_error
-    mean, spread = (dict(zip(known.preference_names, part.tolist(), strict=True)) for part in (found.preference, error))
+        error = error + stdtrit(seen.n - 1, confidence) * means.preference_standard_error
+    mean, spread = (dict(zip(known.preference_names, part.tolist(), strict=True)) for part in (means.preference, error))
     return RecordedAllowance(mean, spread, confidence, seen.n)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from tutelage.arrays import Indices, Matrix
 from tutelage.data.files import AnyPath, open_regular
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import InvalidModel, MissingExtra
+from tutelage.outcomes import InvalidModel, needed_for
 
 # The names of cells by row and column: those of grids, and pairs of numbers.
 CELL = re.compile(r"(?:row |\()(\d{1,4}), (?:column )?(\d{1,4})\)?")
@@ -41,10 +41,8 @@ def read_graph(path: AnyPath, *, is_directed: bool = True) -> Any:
 
     Texts that are numbers, truth values or lists become these, because OSMnx writes all attributes as texts.
     """
-    try:
+    with needed_for("reading a graph", "graph"):
         import networkx
-    except ModuleNotFoundError as error:
-        raise MissingExtra("reading a graph", "graph") from error
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise InvalidModel(f"{path} must end in {', '.join(SUFFIXES)}, the formats of graphs")
@@ -108,11 +106,11 @@ def places(domain: Domain) -> Matrix:
     """(S, 2), the positions of the states, or those of cells that are named by row and column; NaN for the others."""
     if domain.positions is not None:
         return np.asarray(domain.positions)
-    found = np.full((domain.mdp.n_states, 2), np.nan)
+    points = np.full((domain.mdp.n_states, 2), np.nan)
     for state, name in enumerate(domain.state_names or ()):
         if cell := CELL.fullmatch(str(name)):
-            found[state] = int(cell[2]), -int(cell[1])
-    return found
+            points[state] = int(cell[2]), -int(cell[1])
+    return points
 
 
 def ways(domain: Domain, choices: Indices, at: Matrix) -> tuple[Indices, Indices, Indices]:

@@ -80,13 +80,13 @@ def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, b
             printed, where = printed_unknown(learner, column, size), {"worlds": values["worlds"], "size": size}
             yield Cell(where, learner, column, rewards, len(results) - len(taught), printed)
 
-    found: dict[tuple[str, Labels], tuple[Cell, ...]] = {}
+    surveyed: dict[tuple[str, Labels], tuple[Cell, ...]] = {}
     for column, needs in NEEDS.items():
         for labels in product(*(CHOICES[name] for name in needs)):
             several = tuple(cells(column, {n: CHOICES[n][label] for n, label in zip(needs, labels, strict=True)}))
             if len(several) == len(sizes) * len(UNKNOWN_LEARNERS):
-                found[column, labels] = several
-    return found
+                surveyed[column, labels] = several
+    return surveyed
 
 
 def _reward(result: Mapping[str, Any], values: Mapping[str, Any], *, is_end: bool) -> float:
@@ -100,20 +100,20 @@ def _reward(result: Mapping[str, Any], values: Mapping[str, Any], *, is_end: boo
     return float(rewards[(n_lessons if is_end else min(n_lessons, values["3rd round"])) - 1])
 
 
-def part(found: Survey, reading: Reading, column: str) -> tuple[Cell, ...]:
+def part(surveyed: Survey, reading: Reading, column: str) -> tuple[Cell, ...]:
     """The nine cells of a column under one reading; none where the rows do not have all."""
-    return found.get((column, tuple(reading.get(name, "") for name in NEEDS[column])), ())
+    return surveyed.get((column, tuple(reading.get(name, "") for name in NEEDS[column])), ())
 
 
-def under(found: Survey, reading: Reading) -> list[Cell]:
+def under(surveyed: Survey, reading: Reading) -> list[Cell]:
     """The 63 cells under one reading; none where the rows do not have all."""
-    parts = [part(found, reading, column) for column in NEEDS]
+    parts = [part(surveyed, reading, column) for column in NEEDS]
     return list(chain.from_iterable(parts)) if all(parts) else []
 
 
-def best(found: Survey) -> tuple[Reading, int]:
+def best(surveyed: Survey) -> tuple[Reading, int]:
     """The joint reading under which most means agree, then most spreads, and how many readings were compared."""
-    scores = {place: _tally(cells)[:2] for place, cells in found.items()}
+    scores = {place: _tally(cells)[:2] for place, cells in surveyed.items()}
     compared = dict[Labels, tuple[int, ...]]()
     for labels in product(*CHOICES.values()):
         reading = dict(zip(CHOICES, labels, strict=True))
@@ -130,18 +130,18 @@ def cells(rows: Rows, n_worlds: int) -> tuple[list[Cell], list[Grid]]:
     Beside them the joint reading: what it chooses, what each other value changes, every printed number; and with twenty
     worlds and more, the same reading on each further ten worlds.
     """
-    found = survey(rows, min(n_worlds, N_WORLDS))
-    reading, n_compared = best(found)
-    joint, ours = under(found, reading), [replace(cell, printed=None) for cell in under(found, OURS)]
+    surveyed = survey(rows, min(n_worlds, N_WORLDS))
+    reading, n_compared = best(surveyed)
+    joint, ours = under(surveyed, reading), [replace(cell, printed=None) for cell in under(surveyed, OURS)]
     if not joint:
         return [], []
     means, spreads, both = _tally(joint)
     title = f"of {n_compared} compared: {means} of {len(joint)} means agree, {spreads} spreads, {both} both"
     title = f"Sec. 6.2: the joint reading with the most agreement, {title}"
     choices = ("choice", "value", "numbers", "means", "spreads", "both", "gained", "lost")
-    chosen = Grid(title, choices, tuple(_choices(found, reading)))
+    chosen = Grid(title, choices, tuple(_choices(surveyed, reading)))
     columns = ("printed number", "paper", "ours", "mean", "spread", "readings that agree", "with one other choice")
-    numbers = Grid("Sec. 6.2: every printed number", columns, tuple(_numbers(found, reading)))
+    numbers = Grid("Sec. 6.2: every printed number", columns, tuple(_numbers(surveyed, reading)))
     batches = []
     for size, batch in product(SIZES, range(n_worlds // N_WORLDS)):
         same = under(survey(rows, N_WORLDS, (size,), batch), reading)
@@ -163,23 +163,23 @@ def _tally(cells: Sequence[Cell]) -> tuple[int, int, int]:
     return sum(means), sum(spreads), sum(map(min, means, spreads))
 
 
-def _choices(found: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
+def _choices(surveyed: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
     """Each value of each choice, the others as in the reading; compared are the numbers whose rows are there."""
     for name, label in ((name, label) for name, values in CHOICES.items() for label in values):
-        parts = [[part(found, each, column) for each in (reading, {**reading, name: label})] for column in NEEDS]
+        parts = [[part(surveyed, each, column) for each in (reading, {**reading, name: label})] for column in NEEDS]
         pairs = [pair for before, after in parts for pair in zip(before, after, strict=False)]
         agree = [(now.verdict == "agrees", then.verdict == "agrees") for now, then in pairs]
         counts = (*_tally([then for _, then in pairs]), agree.count((False, True)), agree.count((True, False)))
         yield name, f"{label} (chosen)" if reading[name] == label else label, *map(str, (len(pairs), *counts))
 
 
-def _numbers(found: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
+def _numbers(surveyed: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
     """Each printed number beside ours; where its mean differs, the single choices with which it would agree."""
     for column, needs in NEEDS.items():
-        every = [cells for (name, _), cells in found.items() if name == column]
+        every = [cells for (name, _), cells in surveyed.items() if name == column]
         others = [(n, v) for n in needs for v in CHOICES[n] if v != reading[n]]
-        single = {f"{n}: {value}": part(found, {**reading, n: value}, column) for n, value in others}
-        for place, cell in enumerate(part(found, reading, column)):
+        single = {f"{n}: {value}": part(surveyed, {**reading, n: value}, column) for n, value in others}
+        for place, cell in enumerate(part(surveyed, reading, column)):
             near = [change for change, cells in single.items() if cells and cells[place].verdict == "agrees"]
             printed, size = cell.printed, cell.where["size"]
             yield (

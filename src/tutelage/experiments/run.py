@@ -25,7 +25,7 @@ from tutelage.experiments.players import called, takes_round
 from tutelage.experiments.settings import PAPER_STOPS, SEEDS, Task
 from tutelage.experiments.store import Row, Store, revision
 from tutelage.experiments.worlds import WorldName
-from tutelage.outcomes import InvalidInput, MissingExtra, TutelageError, Unavailable, is_over, watched
+from tutelage.outcomes import InvalidInput, TutelageError, Unavailable, is_over, needed_for, watched
 from tutelage.registry import make_teacher
 from tutelage.teachers.adaptive import distance
 
@@ -108,10 +108,8 @@ def _end_with_parent(parent: int) -> None:
 
 def _computed_on_cluster(tasks: Sequence[Task], backend: Backend) -> Iterator[Row]:
     """The rows of these tasks from a Dask cluster; `Unavailable` where the cluster is lost on the way."""
-    try:
+    with needed_for("a Dask cluster", "cluster"):
         import distributed
-    except ImportError as error:
-        raise MissingExtra("a Dask cluster", "cluster") from error
     # Its log would repeat the error as a traceback.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:

@@ -38,7 +38,7 @@ class Row:
 
     detail: the settings, result: the result, both as JSON texts; equal results are equal texts. version, revision: of
     the package that computed the row; the revision is the commit of its git checkout, if there is one. seconds: of
-    processor time; rows that differ in it alone are equal. None in a row of an older store.
+    processor time; rows that differ in it alone are equal. None where the process was killed.
     """
 
     key: RowKey

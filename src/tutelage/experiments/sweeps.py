@@ -23,7 +23,7 @@ from tutelage.experiments.settings import ALLOWANCE, RowKey, Task
 from tutelage.experiments.store import Row, Store
 from tutelage.experiments.worlds import ALL
 from tutelage.model.allowances import OTHERS
-from tutelage.outcomes import InvalidInput, MissingExtra
+from tutelage.outcomes import InvalidInput, needed_for
 
 FORMATS = (".csv", ".jsonl", ".json", ".parquet")
 SHORT = {"mismatch_penalty": "C_r", "violation_penalty": "C_c", ALLOWANCE: "allowance"}
@@ -84,10 +84,8 @@ class Sweep(Readable):
         """Write the rows: .csv, .jsonl, .json, or .parquet, which needs pyarrow."""
         suffix, columns = Path(path).suffix, {name: [row[name] for row in self.rows] for name in self.rows[0]}
         if suffix == ".parquet":
-            try:
+            with needed_for("a Parquet file", "parquet"):
                 import pyarrow.parquet
-            except ImportError as error:
-                raise MissingExtra("a Parquet file", "parquet") from error
             # A column of texts and numbers, such as names and seeds of replicates, is one of texts.
             texts = {name for name, values in columns.items() if any(isinstance(value, str) for value in values)}
             told = {k: [str(v) if k in texts and v is not None else v for v in each] for k, each in columns.items()}

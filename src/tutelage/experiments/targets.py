@@ -90,13 +90,13 @@ def rounds_target(
     return Target(title, lambda n_worlds: chain.from_iterable(taught(n_worlds).values()), draw=draw)
 
 
-def panel(title: str, found: Sweep) -> Panel:
+def panel(title: str, sweep: Sweep) -> Panel:
     """A curve for each teacher of several rounds and a level for each of the others: means over the same worlds.
 
     A world that any teacher was refused in counts for none.
     """
-    refused = {row["replicate"] for row in found.failed}
-    whole = Sweep(tuple(row for row in found.rows if row["replicate"] not in refused))
+    refused = {row["replicate"] for row in sweep.failed}
+    whole = Sweep(tuple(row for row in sweep.rows if row["replicate"] not in refused))
     curves, levels = [], {}
     for curve, lessons in zip(whole.curves(), whole.curves("lesson_reward"), strict=True):
         label, several = column_label(curve.teacher), [row for row in whole.rows if row["teacher"] == curve.teacher]
@@ -105,7 +105,7 @@ def panel(title: str, found: Sweep) -> Panel:
             curves.append(Curve(label, curve.values[:n], lessons.values[:n], curve.errors[:n]))
         else:
             levels[label] = curve.values[0]
-    n_worlds = len({row["replicate"] for row in found.rows})
+    n_worlds = len({row["replicate"] for row in sweep.rows})
     counted = f" ({n_worlds - len(refused)} of {n_worlds} worlds)" if refused else ""
     return Panel(title + counted, curves, levels)
 
@@ -220,8 +220,8 @@ def demo(
         _rounds_part(rounds, f"L2 with hard limits of {allowance:g} discounted visits to each kind of cell"),
     ]
     title = f"L2 allows {allowance:g} visits to each kind of cell; two teachers identify that"
-    found = collected([*taught.values()], rows)
-    drawn = panel(title, Sweep(tuple(row for row in found.rows if not row["failed"])))
+    sweep = collected([*taught.values()], rows)
+    drawn = panel(title, Sweep(tuple(row for row in sweep.rows if not row["failed"])))
     return data, parts, figures.demo_picture(world.make(), [each["weights"] for each in soft["L3"]], drawn)
 
 

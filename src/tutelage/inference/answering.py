@@ -76,14 +76,14 @@ def answers_of(
     near: those of other parameters to the first lessons, or to all, to start from. accuracy: of the expectations,
     relative to their range.
     """
-    found = list[tuple[Vector, Vector, SoftExpansion, Matrix, Matrix]]()
+    answers = list[tuple[Vector, Vector, SoftExpansion, Matrix, Matrix]]()
     for place, lesson in enumerate(shown):
         program = _Program(domain, theta, lesson, tau, max(NEWTON.last * accuracy, NEWTON.least))
         x, soft = program.minimum(*program.start(near, place))
         # To first order at the minimum, since the last step is not worth another soft policy.
         mu = soft.expectation + soft.jacobian @ (program.scale * x - soft.weights)
-        found.append((x, mu, soft, *program.slopes(x, soft)))
-    points, expectation, softs, moved, slopes = zip(*found, strict=True)
+        answers.append((x, mu, soft, *program.slopes(x, soft)))
+    points, expectation, softs, moved, slopes = zip(*answers, strict=True)
     return Answers(theta, np.array(points), np.array(expectation), softs, np.array(moved), np.array(slopes))
 
 
@@ -150,13 +150,13 @@ class _Program:
             step = self.inside(x, np.asarray(np.linalg.solve(hessian, -gradient)))
         else:
             room = self.low - x, 1 - x
-            found = box_minimum(hessian, gradient, *room)
-            if found is None:
+            change = box_minimum(hessian, gradient, *room)
+            if change is None:
                 # So flat that rounding decides which entries are free: a step that the diagonal shortens.
-                found = box_minimum(hessian + np.diag(np.diag(hessian)), gradient, *room)
-            if found is None:
+                change = box_minimum(hessian + np.diag(np.diag(hessian)), gradient, *room)
+            if change is None:
                 raise NotConverged("a step towards an answer was not found", residual=np.inf, n_steps=0)
-            step = np.clip(x + found, self.low, 1.0) - x
+            step = np.clip(x + change, self.low, 1.0) - x
         return step, -float(gradient @ step + 0.5 * step @ hessian @ step)
 
     def value(self, x: Vector, near: SoftExpansion | None) -> tuple[float, SoftExpansion]:

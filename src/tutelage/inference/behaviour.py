@@ -145,5 +145,5 @@ class Behaviour:
             return Expansion(total.soft_return - ahead, reached - target, hessian, noise, error, total)
 
         free = Block(np.zeros(len(x)), np.inf, np.inf, True, np.arange(len(x)))
-        found = proximal_newton(expand, [free], start, tolerance=MATCHED)
-        return found.answer.x, found.answer.here.source
+        minimum = proximal_newton(expand, [free], start, tolerance=MATCHED)
+        return minimum.answer.x, minimum.answer.here.source

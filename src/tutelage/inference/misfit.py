@@ -210,14 +210,14 @@ class Evidence:
             # Small beside the last misfit.
             misfit = float(np.abs(self.misfits(last.expectation)).max(initial=0.0))
             accuracy = min(max(FITS.finer * misfit, FITS.finest), FITS.coarsest)
-        found = answers_of(self.domain, self.unit * u, np.array(self.shown), tau, last, accuracy=accuracy)
-        values, slopes = self.misfits(found.expectation).ravel(), self.weight @ found.slopes * self.unit
+        answers = answers_of(self.domain, self.unit * u, np.array(self.shown), tau, last, accuracy=accuracy)
+        values, slopes = self.misfits(answers.expectation).ravel(), self.weight @ answers.slopes * self.unit
         slopes = slopes.reshape(-1, len(u))
         if tau >= FITS.guided:
             guide = FITS.guide * np.concatenate([1 / TYPICAL, np.full(len(u) - 2, 0.1)])
             values = np.append(values, guide * (u - np.concatenate([TYPICAL, self.limits[1][2:]])))
             slopes = np.vstack([slopes, np.diag(guide)])
-        return Residuals(values, slopes, found)
+        return Residuals(values, slopes, answers)
 
     def misfits(self, answers: Matrix) -> Matrix:
         """(k, m), W (mu - mu_hat) of answers (k, d) to the first k lessons."""

@@ -146,8 +146,8 @@ def recover(domain: Domain, lesson: tuple[float, ...], response: tuple[float, ..
     sizes_of = ((n_shared, False), (lift.shape[1] - d_c - n_shared, True), (d_c, False))
     blocks = [Block(np.zeros(n), RECOVERY.largest, np.inf, is_signed, np.arange(n)) for n, is_signed in sizes_of]
     program = SoftProgram(domain, np.zeros(len(lift)), lift, lift.T @ seen, blocks)
-    found = program.minimise(np.zeros(len(unit)), tolerance=accuracy / 10)
-    point, soft = found.answer.x, found.answer.here.source
+    minimum = program.minimise(np.zeros(len(unit)), tolerance=accuracy / 10)
+    point, soft = minimum.answer.x, minimum.answer.here.source
     if np.abs(point).max() >= RECOVERY.largest:
         raise NotConverged("no finite weights have this expectation", residual=np.inf, n_steps=0)
     residual = float((np.abs(soft.expectation - seen) / scales.unit).max())
@@ -160,11 +160,11 @@ def recover(domain: Domain, lesson: tuple[float, ...], response: tuple[float, ..
     for j in range(domain.n_preference):
         column = len(point) - domain.n_preference + j
         if is_open[column] and point[column] > 1e-3:
-            floor[j] = _least(program, seen, found, column, max(accuracy, residual)) / unit[column]
+            floor[j] = _least(program, seen, minimum, column, max(accuracy, residual)) / unit[column]
     return Answer(shown, seen, missed, lift, unit, point, vectors.T[kept], error[kept], residual, entropy, floor)
 
 
-def _least(program: SoftProgram, seen: Vector, found: SoftMinimum, column: int, error: float) -> float:
+def _least(program: SoftProgram, seen: Vector, minimum: SoftMinimum, column: int, error: float) -> float:
     """A lower end of b_j = x[column], in units, in the level set of f that holds the true x.
 
     With D the largest distance |x - point|_1 and e the error of mu, f(x) <= f(point) + e D. For every rho > 0 and every
@@ -175,7 +175,7 @@ def _least(program: SoftProgram, seen: Vector, found: SoftMinimum, column: int, 
     whether or not y is the exact minimum of the tilted function. The minimum is at least -D times the largest entry of
     g against which x can move, less g_i y_i where x_i is at least zero.
     """
-    point, soft, lift = found.answer.x, found.answer.here.source, program.lift
+    point, soft, lift = minimum.answer.x, minimum.answer.here.source, program.lift
     *others, last = program.blocks
     is_signed = np.concatenate([np.full(len(block), block.is_signed) for block in program.blocks])
     furthest = RECOVERY.furthest * (1 + float(np.abs(point).max()))
@@ -183,10 +183,10 @@ def _least(program: SoftProgram, seen: Vector, found: SoftMinimum, column: int, 
     for rho in height * np.array([0.1, 1.0, 10.0, 100.0]):
         priced = replace(last, slope=rho * np.eye(len(point))[column, len(point) - len(last) :])
         try:
-            found = replace(program, blocks=[*others, priced]).minimise(point, soft, tolerance=1e-2 * rho / furthest)
+            minimum = replace(program, blocks=[*others, priced]).minimise(point, soft, tolerance=1e-2 * rho / furthest)
         except NotConverged:
             break
-        point, soft = found.answer.x, found.answer.here.source
+        point, soft = minimum.answer.x, minimum.answer.here.source
         gradient = lift.T @ (soft.expectation - seen)
         gradient[column] += rho
         is_against = is_signed | (gradient < 0)

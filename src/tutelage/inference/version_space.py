@@ -100,10 +100,10 @@ def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix,
         raise InfeasibleProgram("no delta or C_c is left")
     smaller = freeze(np.array([np.append(least, low), np.append(most, high)]))
     # The b of least sum: what the answer does not need counts as absent.
-    found = answer.point
+    point = answer.point
     with suppress(NotConverged):
-        found = program.least(np.append(np.isin(np.arange(n + 1), paid).astype(np.float64), 1e-3))
-    least_paid = found[n - len(done) : n] / program.scale[n - len(done) : n]
+        point = program.least(np.append(np.isin(np.arange(n + 1), paid).astype(np.float64), 1e-3))
+    least_paid = point[n - len(done) : n] / program.scale[n - len(done) : n]
     return smaller, Explained(answer, ranges[:, 1], least_paid)
 
 

@@ -149,8 +149,8 @@ class Moving:
                 curvature += weight * function.hessian(point, DIFFERENCE_STEP * self.sizes)
         if curvature.any():
             # Rounding may leave a flat direction of W with a negative curvature.
-            found, directions = np.linalg.eigh(self.sizes[:, None] * curvature * self.sizes)
-            root = directions * np.sqrt(np.maximum(found, 0.0)) / self.sizes[:, None]
+            curvatures, directions = np.linalg.eigh(self.sizes[:, None] * curvature * self.sizes)
+            root = directions * np.sqrt(np.maximum(curvatures, 0.0)) / self.sizes[:, None]
             curvature = root @ root.T
         jacobian = -np.hstack([slopes.T, curvature])
         return Point(-(slopes.T @ y), jacobian, float(y @ at_point), np.append(at_point, curvature @ point), curvature)

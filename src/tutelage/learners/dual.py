@@ -75,7 +75,7 @@ class Dual:
         while True:
             program = self.program(shown, tangents)
             try:
-                found = program.minimise(np.concatenate([a, y]))
+                minimum = program.minimise(np.concatenate([a, y]))
             except OutOfTime as late:
                 late.answer = None if late.answer is None else (late.answer, tangents)
                 raise
@@ -84,19 +84,19 @@ class Dual:
                     self.diagnose(shown, tangents, failure)
                     tangents, y = tangents.fixed(), y[: len(tangents.offsets)]
                     continue
-                found = self._from_afar(program, shown, tangents, failure)
-            reached = found.answer.here.source.expectation
-            if found.residual > DOUBTFUL:
+                minimum = self._from_afar(program, shown, tangents, failure)
+            reached = minimum.answer.here.source.expectation
+            if minimum.residual > DOUBTFUL:
                 # Diverging weights look like rounding noise.
-                excuse = NotConverged("rounding hides the minimum", residual=found.residual, n_steps=found.n_steps)
+                excuse = NotConverged("rounding hides the minimum", residual=minimum.residual, n_steps=minimum.n_steps)
                 self.diagnose(shown, tangents, excuse)
-            a, y = np.split(found.answer.x, [self.domain.n_reward])
-            if found.residual > DOUBTFUL and tangents.centre is not None:
+            a, y = np.split(minimum.answer.x, [self.domain.n_reward])
+            if minimum.residual > DOUBTFUL and tangents.centre is not None:
                 tangents, y = tangents.touched(y)
                 continue
             tighter, y = tangents.tightened(reached[self.domain.n_reward :], y)
             if tighter is tangents:
-                return found, tangents
+                return minimum, tangents
             tangents = tighter
 
     def program(self, shown: Vector, tangents: Tangents) -> SoftProgram:
@@ -151,11 +151,11 @@ class Dual:
             ) from failure
 
     def response(
-        self, lesson: Lesson, found: SoftMinimum, tangents: Tangents, policy: Vector | None = None
+        self, lesson: Lesson, minimum: SoftMinimum, tangents: Tangents, policy: Vector | None = None
     ) -> CertifiedResponse:
         """The policy at (a, y) with its certificate; or another policy (C,), with the same weights and bound."""
-        domain, soft, shown = self.domain, found.answer.here.source, lesson.expectation
-        a, y = np.split(found.answer.x, [domain.n_reward])
+        domain, soft, shown = self.domain, minimum.answer.here.source, lesson.expectation
+        a, y = np.split(minimum.answer.x, [domain.n_reward])
         tangents, y = tangents.touched(y)
         done, mu, x = soft.solved.policy, Expectation(*np.split(soft.expectation, [len(a)])), np.concatenate([a, y])
         entropy = float(soft.visits @ -np.log(np.where(done > 0, done, 1.0)))
@@ -167,11 +167,11 @@ class Dual:
             slope = np.concatenate([mu.reward - shown, -(tangents.normals @ mu.preference)])
         error = domain.mdp.steps * self.program(shown, tangents).residual(x, slope, own)
         primal = entropy - self.paid(mu.reward - shown, mu.preference)
-        proof = Certificate(primal, bound, error, found.n_steps, found.ended, lesson.uncertainty)
+        proof = Certificate(primal, bound, error, minimum.n_steps, minimum.ended, lesson.uncertainty)
         weights, beta = np.concatenate([a, tangents.lift @ y]), tangents.by_constraint(y)
         return build_response(lesson, proof, done, mu, weights, beta, self.mismatch, self.constraints)
 
-    def warmer(self, lesson: Lesson, found: SoftMinimum, tangents: Tangents) -> Iterator[CertifiedResponse]:
+    def warmer(self, lesson: Lesson, minimum: SoftMinimum, tangents: Tangents) -> Iterator[CertifiedResponse]:
         """The policies of warmer learners as responses, with the weights and the bound of the minimum found.
 
         Where the entropy hardly matters, rounding may hide which policy has exactly these weights, but not these.
@@ -179,7 +179,7 @@ class Dual:
         with suppress(NotConverged):
             for warm in self.program(lesson.expectation, tangents).cooled():
                 policy = warm.answer.here.source.solved.policy
-                yield self.response(lesson, replace(found, ended=Ended.ROUNDING), tangents, policy)
+                yield self.response(lesson, replace(minimum, ended=Ended.ROUNDING), tangents, policy)
 
     def paid(self, deviation: Vector, preference: Vector) -> float:
         """M + N; infinite where an exact match or a hard preference is violated by more than rounding."""
@@ -240,20 +240,20 @@ class Reduction:
         while True:
             program = self._program(weights, tangents)
             try:
-                found = program.minimise(y, soft, gap=gap)
+                minimum = program.minimise(y, soft, gap=gap)
             except NotConverged:
                 if tangents.centre is not None:
                     tangents, y = tangents.fixed(), y[: len(tangents.offsets)]
                     continue
-                found = deque(program.cooled(), maxlen=1).pop()
-            is_loose = found.value - found.bound > LEFT_BY_ROUNDING * (1 + abs(found.value))
-            if near is not None and found.ended is Ended.ROUNDING and is_loose:
+                minimum = deque(program.cooled(), maxlen=1).pop()
+            is_loose = minimum.value - minimum.bound > LEFT_BY_ROUNDING * (1 + abs(minimum.value))
+            if near is not None and minimum.ended is Ended.ROUNDING and is_loose:
                 # A multiplier on which nothing depends was carried so far that rounding hides everything else.
                 return self.settle(weights, gap=gap)
-            point = found.answer.here.source.expectation[self.domain.n_reward :]
-            tighter, y = tangents.tightened(point, found.answer.x)
+            point = minimum.answer.here.source.expectation[self.domain.n_reward :]
+            tighter, y = tangents.tightened(point, minimum.answer.x)
             if tighter is tangents:
-                return self._at_minimum(weights, program, found, tangents)
+                return self._at_minimum(weights, program, minimum, tangents)
             tangents = tighter
 
     def above(self, weights: Vector, near: Settled, accuracy: float) -> float:
@@ -276,8 +276,8 @@ class Reduction:
         lift = np.vstack([np.zeros((len(weights), tangents.lift.shape[1])), tangents.lift])
         return SoftProgram(self.domain, base, lift, np.zeros(lift.shape[1]), tangents.blocks(), tangents.moving)
 
-    def _at_minimum(self, weights: Vector, program: SoftProgram, found: SoftMinimum, tangents: Tangents) -> Settled:
-        y, here, d_r = found.answer.x, found.answer.here, self.domain.n_reward
+    def _at_minimum(self, weights: Vector, program: SoftProgram, minimum: SoftMinimum, tangents: Tangents) -> Settled:
+        y, here, d_r = minimum.answer.x, minimum.answer.here, self.domain.n_reward
         soft, at_y = here.source, program.at(y)
         mixed = at_y.jacobian.T @ soft.jacobian[:, :d_r]
         moved = -sensitivity(program.blocks, y, here.gradient, here.hessian) @ mixed
@@ -286,7 +286,7 @@ class Reduction:
         return Settled(
             weights=freeze(weights.copy()),
             value=value,
-            bound=value - self.domain.mdp.steps * (found.value - found.bound) - soft.solved.error_bound,
+            bound=value - self.domain.mdp.steps * (minimum.value - minimum.bound) - soft.solved.error_bound,
             expectation=Expectation(*np.split(soft.expectation, [d_r])),
             jacobian=freeze((jacobian + jacobian.T) / 2),
             multipliers=freeze(y),

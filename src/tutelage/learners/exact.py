@@ -100,17 +100,17 @@ class GenericLearner(EntropyLearner):
         guess = None if start is None else start.multipliers.preference
         try:
             with watched(time_limit, progress):
-                found, tangents = self.dual.optimise(shown, weights, guess)
+                minimum, tangents = self.dual.optimise(shown, weights, guess)
         except OutOfTime as late:
             late.answer = self.dual.response(lesson, *late.answer) if isinstance(late.answer, tuple) else None
             raise
-        response = self.dual.response(lesson, found, tangents)
+        response = self.dual.response(lesson, minimum, tangents)
         if response.certificate.relative_gap > LOOSEST:
-            others = self.dual.warmer(lesson, found, tangents)
+            others = self.dual.warmer(lesson, minimum, tangents)
             response = max([response, *others], key=lambda either: either.certificate.primal)
         gap = response.certificate.relative_gap
         if not gap <= LOOSEST and response.certificate.gap > ENTROPY_ROUNDING * self.domain.mdp.steps:
-            failure = NotConverged(self._too_wide(response), residual=gap, n_steps=found.n_steps, answer=response)
+            failure = NotConverged(self._too_wide(response), residual=gap, n_steps=minimum.n_steps, answer=response)
             # An exact match on the boundary of the reachable set has no finite weights.
             self.dual.diagnose(shown, tangents, failure)
             raise failure
@@ -233,26 +233,26 @@ class HardLearner(Readable):
         with watched(time_limit, progress):
             tangents: Tangents = Tangents.opening(self.constraints).fixed()
             if self.constraints.preference.functions:
-                found, tangents = optimum_within(self.constraints, solve, distance, unit)
+                best, tangents = optimum_within(self.constraints, solve, distance, unit)
             else:
-                found = solve(tangents.half_spaces())
+                best = solve(tangents.half_spaces())
             if self.entropic_within is not None:
-                return self._entropic(lesson, found, self.entropic_within)
-        constraints, reached, price = self.constraints, found.expectation, found.price
-        residual = max(found.gap, float(constraints.excess(reached.preference).max(initial=0.0)))
-        proof = Certificate(-found.value, -found.bound, residual, found.n_rounds, found.ended, lesson.uncertainty)
-        beta = tangents.by_constraint(found.multipliers)
-        return build_response(lesson, proof, found.policy, reached, price, beta, Mismatch(), constraints)
+                return self._entropic(lesson, best, self.entropic_within)
+        constraints, reached, price = self.constraints, best.expectation, best.price
+        residual = max(best.gap, float(constraints.excess(reached.preference).max(initial=0.0)))
+        proof = Certificate(-best.value, -best.bound, residual, best.n_rounds, best.ended, lesson.uncertainty)
+        beta = tangents.by_constraint(best.multipliers)
+        return build_response(lesson, proof, best.policy, reached, price, beta, Mismatch(), constraints)
 
-    def _entropic(self, lesson: Lesson, found: ConstrainedOptimum, within: float) -> CertifiedResponse:
+    def _entropic(self, lesson: Lesson, best: ConstrainedOptimum, within: float) -> CertifiedResponse:
         """The most entropic policy within that distance of the projection."""
         # Relax the allowance by the rounding error of the projection, so that a policy remains feasible.
-        relaxed = self.constraints.allowance + self.constraints.excess(found.expectation.preference)
+        relaxed = self.constraints.allowance + self.constraints.excess(best.expectation.preference)
         mismatch = Mismatch(norm=np.inf, allowance=within)
         # By position: preferences without a limit are left out already.
         preference = replace(self.preference, rows=self.constraints.rows, allowance=relaxed)
         learner = GenericLearner(self.domain, mismatch, preference)
-        answer = learner.respond(Lesson.from_expectation(found.expectation.reward))
+        answer = learner.respond(Lesson.from_expectation(best.expectation.reward))
         excess = freeze(np.abs(answer.expectation.reward - lesson.expectation))
         certificate = replace(answer.certificate, uncertainty=lesson.uncertainty)
         return replace(answer, lesson=lesson, mismatch_excess=excess, certificate=certificate)

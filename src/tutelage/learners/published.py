@@ -69,8 +69,8 @@ class _ScheduledLearner(EntropyLearner, ABC):
                 require_feasible(domain, tangents.half_spaces())
             multipliers, n_steps, ended = self._ascend(shown, dual.constraints.allowance)
         x = np.concatenate([multipliers.lower - multipliers.upper, multipliers.preference])
-        found = replace(dual.program(shown, tangents).evaluated(x), n_steps=n_steps, ended=ended)
-        return replace(dual.response(lesson, found, tangents), multipliers=multipliers)
+        reached = replace(dual.program(shown, tangents).evaluated(x), n_steps=n_steps, ended=ended)
+        return replace(dual.response(lesson, reached, tangents), multipliers=multipliers)
 
     def _ascend(self, shown: Vector, allowance: Vector) -> tuple[Multipliers, int, Ended]:
         from tutelage.bellman.backups import CompiledOperators, soft_newton

@@ -46,17 +46,17 @@ class CallbackLearner(Readable):
             given, bias = Expectation(seen.reward, seen.preference), seen.bias
         reward = given.reward if isinstance(given, Expectation) else floats(given, "the answer", ndim=1)
         check_length(reward, domain.n_reward, "the answer", "reward features")
-        found = nearest_policy(domain, reward, no_limits(domain))
-        if not is_sampled and found.value > self.match_tolerance * (1 + float(np.abs(reward).max())):
-            missing = named(domain.reward_names, reward - found.expectation.reward)
+        best = nearest_policy(domain, reward, no_limits(domain))
+        if not is_sampled and best.value > self.match_tolerance * (1 + float(np.abs(reward).max())):
+            missing = named(domain.reward_names, reward - best.expectation.reward)
             raise InvalidModel(
                 f"no policy has the expectation answered: it differs from the nearest by {missing}; "
                 "answer with the expectation of a policy, or raise match_tolerance"
             )
-        preference = given.preference if isinstance(given, Expectation) else found.expectation.preference
-        proof = Certificate(-found.value, -found.bound, found.gap, found.n_rounds, found.ended, lesson.uncertainty)
+        preference = given.preference if isinstance(given, Expectation) else best.expectation.preference
+        proof = Certificate(-best.value, -best.bound, best.gap, best.n_rounds, best.ended, lesson.uncertainty)
         answered, missed = Expectation(reward, preference), freeze(np.abs(reward - lesson.expectation))
-        response = Response.of(domain, lesson, found.policy)
+        response = Response.of(domain, lesson, best.policy)
         return replace(response, expectation=answered, mismatch_excess=missed, certificate=proof, bias=freeze(bias))
 
 

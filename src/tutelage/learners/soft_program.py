@@ -76,12 +76,12 @@ class SoftProgram:
             error, apart = math.inf, max(apart, share * gap)
         try:
             inside = scaled.finite(contained(scaled.blocks, start / scaled.unit))
-            found = proximal_newton(scaled.expand, scaled.blocks, inside, tolerance=error, gap_tolerance=apart)
+            minimum = proximal_newton(scaled.expand, scaled.blocks, inside, tolerance=error, gap_tolerance=apart)
         except NotConverged as failure:
             if isinstance(failure.answer, Solution):
                 failure.answer = scaled.in_given_units(failure.answer)
             raise
-        return scaled.in_given_units(found)
+        return scaled.in_given_units(minimum)
 
     def evaluated(self, x: Vector) -> SoftMinimum:
         """A point x of the set, with its residual and its bound; one near x where the value there is infinite."""
@@ -116,13 +116,13 @@ class SoftProgram:
             blocks = [block.in_units(warm, 1 / warm) for block in self.blocks]
             program = replace(self, base=self.base / warm, blocks=blocks)
             try:
-                found = program.minimise(np.where(is_price, x / warm, x), near)
+                minimum = program.minimise(np.where(is_price, x / warm, x), near)
             except NotConverged as failure:
                 if k == 0 or failure.answer is None:
                     raise
-                found = failure.answer
-            yield found
-            reached, near = np.where(is_price, warm * found.answer.x, found.answer.x), found.answer.here.source
+                minimum = failure.answer
+            yield minimum
+            reached, near = np.where(is_price, warm * minimum.answer.x, minimum.answer.x), minimum.answer.here.source
             ahead = (reached - last) / COOLING if k < n_colder else 0.0
             x, last = np.where(is_price, reached + ahead, reached), reached
 
@@ -217,9 +217,9 @@ class _Normalised:
                 last = failure
         raise last
 
-    def in_given_units(self, found: SoftMinimum) -> SoftMinimum:
+    def in_given_units(self, minimum: SoftMinimum) -> SoftMinimum:
         """The minimum as a function of x."""
-        per_unit, here = self.program.domain.mdp.steps / self.unit, found.answer.here
+        per_unit, here = self.program.domain.mdp.steps / self.unit, minimum.answer.here
         hessian = per_unit[:, None] * here.hessian / self.unit
         there = replace(here, gradient=per_unit * here.gradient, hessian=hessian)
-        return replace(found, answer=Reached(self.unit * found.answer.x, there))
+        return replace(minimum, answer=Reached(self.unit * minimum.answer.x, there))

@@ -31,17 +31,17 @@ def optimum_within(
     tangents: Tangents = Tangents.opening(constraints).fixed()
     n_solved = 0
     while True:
-        found, n_solved = solve(tangents.half_spaces()), n_solved + 1
-        tighter, _ = tangents.tightened(found.expectation.preference, found.multipliers)
+        optimum, n_solved = solve(tangents.half_spaces()), n_solved + 1
+        tighter, _ = tangents.tightened(optimum.expectation.preference, optimum.multipliers)
         if tighter is tangents:
-            return found, tangents
+            return optimum, tangents
         # The last solutions count most: the first tangents are far from the constraints.
-        visits = visits + max(1 / n_solved, 0.1) * (occupancy(domain.mdp, found.policy) - visits)
+        visits = visits + max(1 / n_solved, 0.1) * (occupancy(domain.mdp, optimum.policy) - visits)
         policy = policy_from_occupancy(domain.mdp, visits)
         reached = expectation(domain, policy)
         is_kept = constraints.excess(reached.preference) <= ABOVE * constraints.sizes(reached.preference)
-        if is_kept.all() and abs(value(reached) - found.bound) <= found.gap + ABOVE * unit:
-            return replace(found, policy=policy, expectation=reached, value=value(reached)), tangents
+        if is_kept.all() and abs(value(reached) - optimum.bound) <= optimum.gap + ABOVE * unit:
+            return replace(optimum, policy=policy, expectation=reached, value=value(reached)), tangents
         tangents = tighter
 
 
@@ -56,9 +56,9 @@ def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum
     convex = zip(functions, radii, strict=True)
     balls = [Ball(*function.distance, radius) for function, radius in convex if function.distance is not None]
     if balls and len(balls) == len(functions):
-        found = best_within_balls(domain, weights, constraints.half_spaces(), balls)
-        if found is not None:
-            optimum, t = found
+        solved = best_within_balls(domain, weights, constraints.half_spaces(), balls)
+        if solved is not None:
+            optimum, t = solved
             point = optimum.expectation.preference
             if (constraints.excess(point) <= ABOVE * constraints.sizes(point)).all():
                 return replace(optimum, multipliers=np.append(optimum.multipliers, np.linalg.norm(t, axis=1)))

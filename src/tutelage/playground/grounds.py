@@ -1,6 +1,7 @@
 """Domains and transcripts from files that a user brings, and what the page draws of a domain.
 
-A file is checked by the same functions as any file that the library reads. It is read in a worker process only.
+A file is checked by the same functions as any file that the library reads. One that is brought to the page is read in a
+worker process; one that the page opens first is read before the server starts.
 """
 
 import base64

@@ -122,9 +122,9 @@ class BilevelTeacher(OneLessonTeacher):
                 plan = self._verified([*plan.optima, *problem.climb([ceiling.answer], [])], plan.bound)
         return replace(plan, bound=max(unit * ceiling.bound, plan.achieved), n_cells=ceiling.n_steps)
 
-    def _verified(self, found: list[LocalOptimum], bound: float) -> BilevelPlan:
+    def _verified(self, maxima: list[LocalOptimum], bound: float) -> BilevelPlan:
         """The plan of the best local optimum, verified by the learner's own response to its lesson."""
-        optima = distinct(found)
+        optima = distinct(maxima)
         if not optima:
             raise NotConverged("the learner responds to none of the lessons tried", residual=math.inf, n_steps=0)
         lesson = Lesson.from_policy(self.domain, optima[0].policy)

@@ -195,13 +195,13 @@ class LessonSearch(ReducedProblem):
         d_r = len(point)
         guess = (np.zeros(d_r), None, None) if near is None else near[:3]
         try:
-            found, tangents = self.dual.optimise(point, *guess)
+            minimum, tangents = self.dual.optimise(point, *guess)
         except TutelageError as failure:
             return nowhere(failure, point, near)
-        here, program = found.answer.here, self.dual.program(point, tangents)
-        moved = sensitivity(program.blocks, found.answer.x, here.gradient, here.hessian)[:d_r]
-        gradient = moved @ program.at(found.answer.x).jacobian.T @ here.source.jacobian[:, :d_r] @ self.true_weights
-        weights, multipliers = np.split(found.answer.x, [d_r])
+        here, program = minimum.answer.here, self.dual.program(point, tangents)
+        moved = sensitivity(program.blocks, minimum.answer.x, here.gradient, here.hessian)[:d_r]
+        gradient = moved @ program.at(minimum.answer.x).jacobian.T @ here.source.jacobian[:, :d_r] @ self.true_weights
+        weights, multipliers = np.split(minimum.answer.x, [d_r])
         tangents, multipliers = tangents.pruned(multipliers)
         expectation = here.source.expectation[:d_r]
         answer = LessonAnswer(weights, multipliers, tangents, expectation, gradient)

@@ -70,8 +70,8 @@ class ConservativeTeacher(OneLessonTeacher):
 
     def open(self) -> Opening:
         """The policy with the largest reward among those with the least total violation."""
-        found = strictest_policy(self._assumed, self.true_weights, self.limits)
-        lesson = Lesson.from_policy(self.domain, found.policy)
+        best = strictest_policy(self._assumed, self.true_weights, self.limits)
+        lesson = Lesson.from_policy(self.domain, best.policy)
         return Opening(lesson, "the best policy among those that violate all assumed preferences least")
 
 
@@ -99,24 +99,24 @@ class AwareCmdpTeacher(OneLessonTeacher):
 
     def open(self) -> Opening:
         """The best policy that keeps the preferences; raises `InfeasibleConstraints` where no policy does."""
-        found = best_kept(self.learner, self.true_weights)
-        lesson = Lesson.from_policy(self.domain, found.policy)
+        best = best_kept(self.learner, self.true_weights)
+        lesson = Lesson.from_policy(self.domain, best.policy)
         equal = self._needless if self.learner.preference.is_hard else ""
-        return Opening(lesson, f"the best policy that keeps the learner's preferences{equal}", self._bound(found))
+        return Opening(lesson, f"the best policy that keeps the learner's preferences{equal}", self._bound(best))
 
     def plan(self, *, time_limit: float | None = None, progress: OnProgress | None = None) -> CmdpPlan:
         """The same lesson, with the learner's response to it; raises `OutOfTime` at the time limit, in seconds."""
         with watched(time_limit, progress):
-            found = best_kept(self.learner, self.true_weights)
-            lesson = Lesson.from_policy(self.domain, found.policy)
+            best = best_kept(self.learner, self.true_weights)
+            lesson = Lesson.from_policy(self.domain, best.policy)
             response = self.learner.respond(lesson)
             achieved = float(self.true_weights @ response.expectation.reward)
-            return CmdpPlan(lesson, response, found.value, achieved, self._bound(found), found)
+            return CmdpPlan(lesson, response, best.value, achieved, self._bound(best), best)
 
-    def _bound(self, found: ConstrainedOptimum) -> float:
+    def _bound(self, best: ConstrainedOptimum) -> float:
         """A soft learner may exceed the constrained optimum, but no policy exceeds the unconstrained one."""
         if self.learner.preference.is_hard:
-            return found.bound
+            return best.bound
         return best_policy(self.domain, self.true_weights, no_limits(self.domain)).bound
 
 

@@ -61,14 +61,14 @@ def largest_push(
     offsets = np.concatenate([basis @ start + wide, wide - basis @ start, [end]])
     names = [f"row {number} of the line" for number in range(len(offsets))]
     limits = reward_limits(domain, np.vstack([basis, -basis, unit]), offsets, names)
-    found = best_policy(domain, weights, limits, route=route)
-    return Push(found.policy, float(unit @ (found.expectation.reward - start) / (unit @ weights)), is_realised=True)
+    best = best_policy(domain, weights, limits, route=route)
+    return Push(best.policy, float(unit @ (best.expectation.reward - start) / (unit @ weights)), is_realised=True)
 
 
 def nearest_push(domain: Domain, start: Vector, weights: Vector, size: float, *, match_tolerance: float) -> Push:
     """The policy nearest to start + size * weights, realisable or not."""
-    found = nearest_policy(domain, start + size * weights, no_limits(domain))
-    return Push(found.policy, size, found.value <= _width(domain, start, match_tolerance))
+    nearest = nearest_policy(domain, start + size * weights, no_limits(domain))
+    return Push(nearest.policy, size, nearest.value <= _width(domain, start, match_tolerance))
 
 
 def bisect_push(

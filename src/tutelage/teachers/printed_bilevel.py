@@ -154,16 +154,16 @@ def branch_start(program: NonlinearProgram[SoftExpansion], alpha: Vector) -> Vec
 def _branch_optimum(branch: Branch, program: NonlinearProgram[SoftExpansion], alpha: Vector) -> BranchOptimum:
     """One branch from one start: initialisation, then optimisation (App. G)."""
     start = branch_start(program, alpha)
-    found = frank_wolfe.maximise(program, start, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN)
-    here, reached = found.answer.here, found.answer.here.source
-    low, up, beta = (freeze(part.copy()) for part in np.split(found.answer.x, [len(alpha) // 2, len(alpha)]))
+    top = frank_wolfe.maximise(program, start, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN)
+    here, reached = top.answer.here, top.answer.here.source
+    low, up, beta = (freeze(part.copy()) for part in np.split(top.answer.x, [len(alpha) // 2, len(alpha)]))
     return BranchOptimum(
         weights=low - up,
         expectation=reached.expectation[: len(alpha) // 2],
         reward=here.value,
         policy=reached.solved.policy,
-        gap=found.residual,
-        ended=found.ended,
+        gap=top.residual,
+        ended=top.ended,
         branch=branch,
         multipliers=Multipliers(low, up, beta),
         preference=reached.expectation[len(alpha) // 2 :],
