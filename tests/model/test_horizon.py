@@ -8,6 +8,7 @@ from episodic import ending_mdp, endless_mdp
 from numpy.testing import assert_allclose
 
 import tutelage as tl
+from tutelage.chains.expectations import successor_features
 from tutelage.model.policy import ending_choice
 
 
@@ -140,3 +141,17 @@ def test_a_horizon_is_never_shorter_than_the_exact_number_of_steps(n):
     elif exact > 1e16:
         with pytest.raises(tl.InvalidModel, match="policies of this MDP practically never do"):
             tl.solve_hard(mdp, [1.0] * n + [0.0])
+
+
+@pytest.mark.parametrize("n", [3, 8, 12, 18, 20, 60, 250])
+def test_what_a_policy_collects_is_right_or_refused(n):
+    """Visits of a chain that practically never ends came out negative; they are refused, as the model is."""
+    mdp, exact, policy = line(n, 0.1), float(steps_along(n, 0.1)), np.ones(n + 1)
+    domain = tl.Domain(mdp, np.append(np.ones(n), 0.0))
+    if n <= 12:
+        assert_allclose(tl.expectation(domain, policy).reward, exact, rtol=1e-4)
+        assert_allclose(successor_features(domain, policy)[0], exact, rtol=1e-4)
+        return
+    for asked in (lambda: tl.occupancy(mdp, policy), lambda: successor_features(domain, policy)):
+        with pytest.raises(tl.InvalidModel, match="practically never end"):
+            asked()

@@ -30,24 +30,11 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tutelage.arrays import (
-    EPSILON,
-    ArrayLike,
-    Flags,
-    Indices,
-    Matrix,
-    Readable,
-    SparseRows,
-    Vector,
-    check_length,
-    floats,
-    freeze,
-    integers,
-    set_fields,
-)
+from tutelage import arrays
+from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, Matrix, Readable, SparseRows, Vector
 from tutelage.chains.resolvent import BY_DEGREE, DENSE_LIMIT, chain, policy_resolvent, sparse_factors
 from tutelage.model.mdp import MDP, Domain, absorbing_states, choice_reward, combined_features, per_choice
-from tutelage.model.policy import check_policy, sum_by_state
+from tutelage.model.policy import check_policy, rounding_of, sum_by_state
 from tutelage.outcomes import InvalidModel
 
 
@@ -59,8 +46,10 @@ class Expectation(Readable):
     preference: Vector
 
     def __post_init__(self) -> None:
-        reward = floats(self.reward, "expectation.reward", ndim=1)
-        set_fields(self, reward=reward, preference=floats(self.preference, "expectation.preference", ndim=1))
+        reward = arrays.floats(self.reward, "expectation.reward", ndim=1)
+        arrays.set_fields(
+            self, reward=reward, preference=arrays.floats(self.preference, "expectation.preference", ndim=1)
+        )
 
     @property
     def both(self) -> Vector:
@@ -76,13 +65,22 @@ def state_occupancy(mdp: MDP, policy: ArrayLike) -> Vector:
         moves = chain(mdp, checked, mdp.continuing)
         moves.eliminate_zeros()
         checked = checked * per_choice(mdp, reachable(moves, mdp.initial > 0).astype(np.float64))
-    return freeze(policy_resolvent(mdp, checked).visits(mdp.initial))
+    visits = policy_resolvent(mdp, checked).visits(mdp.initial)
+    if np.isinf(mdp.horizon):
+        _check_steps(np.abs(visits).sum())
+    return arrays.freeze(visits)
+
+
+def _check_steps(steps: ArrayLike) -> None:
+    """Refuse a policy with so many expected steps that rounding hides them, and with them all that it collects."""
+    if rounding_of(np.asarray(steps)) == np.inf:
+        raise InvalidModel("episodes with this policy practically never end: they have more than 1e14 steps on average")
 
 
 def occupancy(mdp: MDP, policy: ArrayLike) -> Vector:
     """(C,), expected discounted number of times each choice is taken, z(c) = d(s) pi(c)."""
     checked = check_policy(mdp, policy)
-    return freeze(per_choice(mdp, state_occupancy(mdp, checked)) * checked)
+    return arrays.freeze(per_choice(mdp, state_occupancy(mdp, checked)) * checked)
 
 
 def feature_counts(mdp: MDP, features: Matrix, visits: Vector) -> Vector:
@@ -92,7 +90,7 @@ def feature_counts(mdp: MDP, features: Matrix, visits: Vector) -> Vector:
 
 def expectation_of_occupancy(domain: Domain, visits: Vector) -> Expectation:
     """mu = z @ features, for both kinds of features."""
-    check_length(visits, domain.mdp.n_choices, "occupancy", "choices")
+    arrays.check_length(visits, domain.mdp.n_choices, "occupancy", "choices")
     both = (domain.reward_features, domain.preference_features)
     return Expectation(*(feature_counts(domain.mdp, features, visits) for features in both))
 
@@ -109,7 +107,10 @@ def successor_features(domain: Domain, policy: ArrayLike) -> Matrix:
     """
     mdp, checked = domain.mdp, check_policy(domain.mdp, policy)
     means = sum_by_state(mdp, checked[:, None] * per_choice(mdp, combined_features(domain)))
-    return freeze(policy_resolvent(mdp, checked).values(means))
+    inverse = policy_resolvent(mdp, checked)
+    if np.isinf(mdp.horizon):
+        _check_steps(inverse.values(np.ones(mdp.n_states)))
+    return arrays.freeze(inverse.values(means))
 
 
 def expected_reward(mdp: MDP, policy: ArrayLike, reward: ArrayLike) -> float:
@@ -199,7 +200,7 @@ def _goals(mdp: MDP, given: ArrayLike | None) -> Flags:
         if not is_goal.any():
             raise InvalidModel("there are no goals: no state is absorbing; give the states of arrival as goals")
         return is_goal
-    states = integers(given, "goals")
+    states = arrays.integers(given, "goals")
     if not len(states) or states.min() < 0 or states.max() >= mdp.n_states:
         raise InvalidModel(f"goals must be states, numbers from 0 to {mdp.n_states - 1}, at least one; got {given}")
     return np.isin(np.arange(mdp.n_states), states)
