@@ -1,5 +1,7 @@
 """The resolvent of a chain: each method against a direct solution, and the method for each pattern."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -25,6 +27,7 @@ from tutelage.chains.resolvent import (
     Resolvent,
     chain,
     choice_resolvent,
+    choice_visits,
     components,
     discounted_rows,
     elimination_order,
@@ -98,6 +101,20 @@ def test_a_narrow_band_is_solved_in_the_order_of_the_states(width):
         assert_allclose(inverse.values(right), np.linalg.solve(system, right), rtol=1e-10)
         assert_allclose(inverse.values(right[:, 0]), np.linalg.solve(system, right[:, 0]), rtol=1e-10)
         assert_allclose(inverse.visits(right[:, 1]), np.linalg.solve(system.T, right[:, 1]), rtol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_visits_from_one_start_are_those_of_the_whole_chain(seed):
+    """Of policies that reach a few states, and of those that reach most."""
+    world = object_world(size=20, seed=seed)
+    mdp = world.domain("L1").mdp
+    choice = mdp.first_choice[:-1] + np.random.default_rng(seed).integers(mdp.choices_per_state)
+    assert_allclose(choice_visits(mdp, choice), choice_resolvent(mdp, choice).visits(mdp.initial), rtol=1e-12)
+    garnet = family_domain("garnet", 300).mdp
+    choice = garnet.first_choice[:-1]
+    one_start = replace(garnet, initial=np.eye(300)[0])
+    visits = choice_resolvent(garnet, choice).visits(np.eye(300)[0])
+    assert_allclose(choice_visits(one_start, choice), visits, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", some_of(range(40), range(8)))

@@ -168,6 +168,23 @@ def check_ends(mdp: MDP, is_taken: Flags) -> None:
         raise InvalidModel(f"this policy goes on for ever from {place}; without discount its totals have no limit")
 
 
+def choice_visits(mdp: MDP, choice: Indices) -> Vector:
+    """(S,), the discounted visits of one choice per state (S,), from the initial distribution.
+
+    From one start such a policy reaches few of many states. Components of these alone are then enough.
+    """
+    start = np.flatnonzero(mdp.initial)
+    if len(start) == 1 and _layout(mdp) is None and not has_dense_moves(mdp):
+        moves = discounted_rows(mdp, choice)
+        reached = csgraph.breadth_first_order(moves, start[0], return_predecessors=False)
+        parts = components(moves[reached][:, reached]) if 4 * len(reached) < mdp.n_states else None
+        if parts is not None:
+            visits = np.zeros(mdp.n_states)
+            visits[reached] = parts.visits(mdp.initial[reached])
+            return visits
+    return choice_resolvent(mdp, choice).visits(mdp.initial)
+
+
 @lru_cache(maxsize=8)
 def typical_method(mdp: MDP) -> str:
     """The method for random choices, one per state: how policies of this kind are evaluated."""

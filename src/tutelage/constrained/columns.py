@@ -21,7 +21,7 @@ from tutelage import outcomes
 from tutelage.arrays import EPSILON, Indices, Matrix, SparseRows, Vector
 from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, bellman_operators, plan_hard
 from tutelage.chains import RELATIVE_ACCURACY
-from tutelage.chains.resolvent import any_choice, choice_resolvent, has_dense_moves, typical_method
+from tutelage.chains.resolvent import any_choice, choice_resolvent, choice_visits, has_dense_moves, typical_method
 from tutelage.constrained.groups import start_groups
 from tutelage.constrained.problem import sizes
 from tutelage.model.mdp import Domain, combined_features, per_choice
@@ -88,7 +88,7 @@ class Planner:
         self.plan = plan = plan_hard(mdp, reward, accuracy=accuracy, start=self.plan)
         # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
         best = float(np.einsum("s,s->", mdp.initial, plan.value)) + plan.error_bound
-        visits = choice_resolvent(mdp, plan.choice).visits(mdp.initial)
+        visits = choice_visits(mdp, plan.choice)
         visited = np.flatnonzero(visits)
         here = visited if len(self.features) == mdp.n_states else plan.choice[visited]
         counts = visits[visited] @ self.features[here]
@@ -104,8 +104,7 @@ class Planner:
 
     def visits(self, column: Column, shares: Vector) -> Vector:
         """(S,), the visits of a column times its weight for each group of starts."""
-        mdp = self.domain.mdp
-        return np.asarray(shares[0] * choice_resolvent(mdp, column.choice).visits(mdp.initial))
+        return np.asarray(shares[0] * choice_visits(self.domain.mdp, column.choice))
 
 
 @dataclass(eq=False)

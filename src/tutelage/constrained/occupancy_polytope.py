@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from tutelage import outcomes
 from tutelage.arrays import ArrayLike, Matrix, Vector, freeze, vector
 from tutelage.chains.expectations import Expectation, expectation_of_occupancy
 from tutelage.constrained import objectives
@@ -24,17 +25,7 @@ from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, 
 from tutelage.convex.programs import InfeasibleProgram, UnboundedProgram
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
-from tutelage.outcomes import (
-    Ended,
-    EndlessValue,
-    InfeasibleConstraints,
-    InvalidModel,
-    NotConverged,
-    OnProgress,
-    OutOfTime,
-    Solution,
-    watched,
-)
+from tutelage.outcomes import Ended, EndlessValue, InfeasibleConstraints, InvalidModel, NotConverged, Solution
 
 # The relative gap of a quadratic program at the level of rounding.
 TIGHT = 1e-11
@@ -55,7 +46,7 @@ def best_policy(
     accuracy: float = 1e-8,
     route: Route = "auto",
     time_limit: float | None = None,
-    progress: OnProgress | None = None,
+    progress: outcomes.OnProgress | None = None,
 ) -> ConstrainedOptimum:
     """The policy with the largest `weights @ mu_r` within the limits: a constrained MDP (Sec. 4.1, App. F).
 
@@ -67,7 +58,7 @@ def best_policy(
     _check(domain, limits, accuracy, route)
     scaled = Scaled.of(domain, limits, sizes(domain))
     slope, unit = in_unit(reward_vector(domain, weights, "weights"), scaled.feature[: domain.n_reward])
-    with watched(time_limit, progress):
+    with outcomes.watched(time_limit, progress):
         return Problem(scaled, objectives.most_reward(slope, scaled.limits), unit, _maximum).solve(accuracy, route)
 
 
@@ -80,7 +71,7 @@ def nearest_policy(
     accuracy: float = 1e-8,
     route: Route = "auto",
     time_limit: float | None = None,
-    progress: OnProgress | None = None,
+    progress: outcomes.OnProgress | None = None,
 ) -> ConstrainedOptimum:
     """The policy within the limits whose mu_r is nearest to the target in the L^p norm, p = 1, 2 or inf (Sec. 3.1).
 
@@ -97,7 +88,7 @@ def nearest_policy(
     scaled = Scaled.of(domain, limits, units)
     unit = float(scaled.feature[0])
     wanted = reward_vector(domain, target, "target") / unit
-    with watched(time_limit, progress):
+    with outcomes.watched(time_limit, progress):
         if norm != 2:
             return Problem(scaled, objectives.nearest(wanted, norm, scaled.limits), unit).solve(accuracy, route)
         problem = Problem(scaled, objectives.nearest_squared(wanted, scaled.limits), unit**2, _distance)
@@ -199,7 +190,7 @@ class Problem:
                 raise failure from None
         except NotConverged as failure:
             is_small = route == "auto" and self.scaled.domain.mdp.n_choices <= FEW_CHOICES
-            if is_small and not isinstance(failure, OutOfTime):
+            if is_small and not isinstance(failure, outcomes.OutOfTime):
                 with suppress(NotConverged, EndlessValue):
                     return self.direct()
             # The answer of another problem, that of finding a policy within the limits, is none.

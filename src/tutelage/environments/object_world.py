@@ -21,15 +21,8 @@ import numpy as np
 from scipy import sparse
 
 from tutelage.arrays import Readable, Vector, brief, freeze, refuse, set_fields, vector, whole_number
-from tutelage.environments.placement import (
-    COLOURS,
-    OBJECT_TYPES,
-    Cells,
-    preference_features,
-    preference_names,
-    published_placement,
-    text_placement,
-)
+from tutelage.environments import placement
+from tutelage.environments.placement import COLOURS, OBJECT_TYPES, Cells
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import GridNames
 from tutelage.outcomes import InvalidModel
@@ -44,7 +37,7 @@ REQUIRED = ("size", "start", "objects", "distractors")
 ORIGIN = ("generator", "seed")
 OPTIONAL = ("discount", "end_probability", "weights", *ORIGIN)
 
-GENERATORS = {"published": published_placement, "text": text_placement}
+GENERATORS = {"published": placement.published_placement, "text": placement.text_placement}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +112,9 @@ class ObjectWorld(Readable):
         transition = stays + sparse.csr_array((ending, np.full_like(next_state, self.terminal), starts))
         first_choice = np.arange(self.terminal + 2) * len(ACTIONS)
         mdp = MDP.from_choices(transition, first_choice, states == self.start, self.discount)
-        features = preference_features(preferences, self.distractors, self.size)
+        features = placement.preference_features(preferences, self.distractors, self.size)
         cells = GridNames(self.size, self.size)
-        return Domain(mdp, rewards, features, OBJECT_TYPES, preference_names(preferences), cells, ACTIONS)
+        return Domain(mdp, rewards, features, OBJECT_TYPES, placement.preference_names(preferences), cells, ACTIONS)
 
     def path_visits(self, path: Sequence[int]) -> Vector:
         """(S,), the expected discounted visits of an agent that walks along these cells and stays in the last.
