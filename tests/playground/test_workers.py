@@ -1,6 +1,7 @@
 """The worker pool: every way for a job to end has its own error, and affects no process but its own."""
 
 import asyncio
+import io
 import json
 import sys
 from contextlib import aclosing
@@ -9,7 +10,7 @@ import playground_support
 import psutil
 import pytest
 
-from tutelage.playground.workers import JobFailed, WorkerPool
+from tutelage.playground.workers import JobFailed, WorkerPool, _Job
 
 
 def run(scenario, *, count=1, time_limit=600.0):
@@ -240,3 +241,19 @@ def test_processes_are_spawned_where_the_system_cannot_fork():
         patch.setattr("multiprocessing.get_all_start_methods", lambda: ["spawn"])
         assert run(scenario) == "said"
     assert "playground_support" in sys.modules
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_a_process_that_is_stopped_while_its_last_line_is_on_its_way_gets_no_other_job(is_wanted):
+    """A client may go between the last event of a job and its end. Then the process is dead, and the next job is not."""
+
+    async def scenario(workers):
+        job, reader = _Job("echo", "null"), asyncio.StreamReader()
+        kept = asyncio.create_task(workers._run((None, reader, io.BytesIO()), job))
+        reader.feed_data(b"said 1\n")
+        assert (await job.arrived.get()).data == "1"
+        job.request = job.request if is_wanted else None
+        reader.feed_data(b'. ["", 200]\n')
+        return await kept
+
+    assert run(scenario) is is_wanted

@@ -148,7 +148,8 @@ class WorkerPool:
                     if name == END:
                         sentence, status = json.loads(data)
                         ended = JobFailed(sentence, status) if sentence else None
-                        return bool(status != 500)
+                        # If the answer is not wanted any more, the process was killed while this line was on its way.
+                        return status != 500 and job.request is not None
                     job.arrived.put_nowait(Event(name, data))
         except TimeoutError:
             sentence = f"this took longer than {self.time_limit:g} s and was stopped; try a smaller world"
