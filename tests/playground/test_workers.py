@@ -245,7 +245,7 @@ def test_processes_are_spawned_where_the_system_cannot_fork():
 
 @pytest.mark.parametrize("is_wanted", [True, False])
 def test_a_process_that_is_stopped_while_its_last_line_is_on_its_way_gets_no_other_job(is_wanted):
-    """A client may go between the last event of a job and its end. Then the process is dead, and the next job is not."""
+    """A client may go between the last event of a job and its end: then the process is dead."""
 
     async def scenario(workers):
         job, reader = _Job("echo", "null"), asyncio.StreamReader()
