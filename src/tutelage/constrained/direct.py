@@ -122,8 +122,8 @@ def best_within_balls(
     reward, preference = np.split(scaled.feature, [domain.n_reward])
     size = np.array([float(or_one(np.asarray(np.abs(ball.scale * preference).max()))) for ball in balls])
     inner = [
-        Ball(ball.centre / preference, ball.scale * preference / one, ball.radius / one)
-        for ball, one in zip(balls, size, strict=True)
+        Ball(ball.centre / preference, ball.scale * preference / length, ball.radius / length)
+        for ball, length in zip(balls, size, strict=True)
     ]
     solved = _solved(scaled, slope, inner)
     if solved is None:
@@ -131,9 +131,9 @@ def best_within_balls(
     visits, y, t = solved
     price = np.concatenate([slope, np.zeros(len(preference))]) - scaled.limits.normals.T @ y
     bound = float(y @ scaled.limits.offsets)
-    for ball, one in zip(inner, t, strict=True):
-        price[len(slope) :] -= ball.scale * one
-        bound += ball.radius * float(np.linalg.norm(one)) + float(one @ (ball.scale * ball.centre))
+    for ball, weight in zip(inner, t, strict=True):
+        price[len(slope) :] -= ball.scale * weight
+        bound += ball.radius * float(np.linalg.norm(weight)) + float(weight @ (ball.scale * ball.centre))
     bound += largest_value(scaled.domain, price)
     policy = policy_from_occupancy(domain.mdp, visits)
     reached = expectation(scaled.domain, policy)

@@ -191,7 +191,7 @@ def minimise_quadratic(curvature: Any, slope: Vector, constraints: LinearConstra
             # Of nearly equal columns one solution may have the right x and another one the right multipliers.
             solutions += [_combined(x, y) for x in solutions for y in solutions]
         # Between errors that are both rounding, the lower objective decides.
-        solution = min(solutions, key=lambda one: (max(error(one), ROUNDED), one.value))
+        solution = min(solutions, key=lambda either: (max(error(either), ROUNDED), either.value))
     worst = error(solution) / (1.0 + float(np.abs(solution.answer.x).max()) + abs(solution.value))
     if not worst <= ACCEPTED:
         raise NotConverged(f"the quadratic program was solved to {worst:.2g} only", residual=worst, n_steps=2)

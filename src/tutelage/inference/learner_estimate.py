@@ -264,7 +264,8 @@ def _most_plausible(scales: Scales, answers: Sequence[Answer], space: Matrix, ex
         # Within rounding of an end of the interval.
         smaller, within, violation = space, list(explained), _violation(space, explained, scales)
     # The least mu_c at which a preference was paid for, and no preference that no answer needs.
-    paid, done = (np.array(rows) for rows in zip(*((one.least, one.answer.seen[d_r:]) for one in within), strict=True))
+    paid = np.array([each.least for each in within])
+    done = np.array([each.answer.seen[d_r:] for each in within])
     needed = paid > 1e-6 * violation + 1e-9 / scales.unit[d_r:]
     allowance = np.where(needed, done, np.inf).min(axis=0, initial=np.inf)
     allowance = np.clip(allowance, smaller[0, 2:], np.where(np.isfinite(allowance), smaller[1, 2:], np.inf))

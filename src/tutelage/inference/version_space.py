@@ -66,13 +66,13 @@ def narrowed(answers: Sequence[Answer], scales: Scales, within: Matrix) -> tuple
         before, explained = space, []
         for number, answer in enumerate(answers, start=1):
             try:
-                space, one = _narrowed_by(space, answer, scales)
+                space, reason = _narrowed_by(space, answer, scales)
             except InfeasibleProgram:
                 raise Contradiction(
                     f"the answer of round {number} contradicts the optimality conditions of a soft learner, "
                     "given the other rounds"
                 ) from None
-            explained.append(one)
+            explained.append(reason)
         if np.allclose(space, before, rtol=1e-9, atol=0.0):
             break
     return space, explained

@@ -73,8 +73,8 @@ class OneLessonTeacher(BaseTeacher):
     @property
     def _needless(self) -> str:
         """What the reason of a plan for a learner adds where the plan need not have been made."""
-        one = "; with one reward feature, an optimal policy as the lesson teaches as much"
-        return one if self.domain.n_reward == 1 else ""
+        equal = "; with one reward feature, an optimal policy as the lesson teaches as much"
+        return equal if self.domain.n_reward == 1 else ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -59,7 +59,7 @@ class RobustBound:
         """What is known of the ends of the space at weights (d_r,)."""
         key = point.tobytes()
         if key not in self.known:
-            self.last = [one.settle(point, near=near) for one, near in zip(self.reductions, self.last, strict=True)]
+            self.last = [each.settle(point, near=near) for each, near in zip(self.reductions, self.last, strict=True)]
             self.known[key] = []
             for here in filter(None, self.last):
                 done, y, value = here.expectation, here.multipliers, here.soft.soft_return
@@ -117,11 +117,11 @@ def robust_bound(
     ends = delta if np.ptp(delta, axis=0).max(initial=0.0) > 0 else delta[:1]
     reductions = tuple(Reduction(Preference(penalty=least, allowance=end).on(domain)) for end in ends)
     seen = []
-    for one in estimate.explained:
+    for each in estimate.explained:
         # It pays b @ (mu_c - delta), for some b within the ends known. The error of the answer's weights enters the
         # entropy in second order only.
-        done, room = one.answer.seen[: domain.n_reward], one.answer.seen[domain.n_reward :] - delta
-        seen.append(Shown(one.answer.entropy, done, np.minimum(_times(one.high, room), _times(highest, room))))
+        done, room = each.answer.seen[: domain.n_reward], each.answer.seen[domain.n_reward :] - delta
+        seen.append(Shown(each.answer.entropy, done, np.minimum(_times(each.high, room), _times(highest, room))))
     bounds = RobustBound(weights, space, delta, tuple(seen), reductions, [None] * len(reductions))
     return branch_and_bound(
         Mismatch(norm=1, penalty=radius).block(domain),
