@@ -196,3 +196,18 @@ def test_a_warm_start_that_is_wrong_is_corrected():
     astray = solve_soft(mdp, reward, start=right.value + np.linspace(0, 1e4, 16))
     assert_allclose(astray.value, right.value, atol=2e-8)
     assert astray.error_bound <= 1e-8
+
+
+@pytest.mark.parametrize("seed", [216, 222, 251, 257, 260, 261, *range(6)])
+def test_limits_in_units_that_differ_by_seven_digits_do_not_loosen_the_bound_on_the_violation(seed):
+    """The multiplier of one limit in a small unit has an error; the bound must not lose it on all of forty limits."""
+    rng = np.random.default_rng(seed)
+    mdp = random_mdp(rng, max_states=5, max_choices=3)
+    preference = rng.normal(size=(mdp.n_choices, 40)) * 10 ** rng.uniform(-7, 0, 40)
+    domain = Domain(mdp, rng.random((mdp.n_choices, 2)), preference)
+    limits = preference_limits(domain, 0.0)
+    found = least_violation(domain, limits)
+    assert found.ended is Ended.CONVERGED
+    # To the tolerance that is asked of the linear program.
+    assert found.value == pytest.approx(limits.excess(found.expectation.both).sum(), rel=1e-10)
+    assert found.gap <= 1e-10 * found.value

@@ -99,8 +99,14 @@ class Program:
         constraints = LinearConstraints(np.zeros(n + n_slacks), equal, right, within, self.right)
         solution = minimise_linear(np.concatenate([-(generate.T @ self.base), self.cost]), constraints)
         u = solution.answer.within_multipliers
-        # Changed so that reach' u <= cost for any tolerance of the solver. The last of u is that of a total, if any.
-        u = u / max(1.0, float((self.reach.T @ u).max(initial=0.0))) if self.cost.all() else np.append(u[:-1], u.max())
+        # Changed so that reach' u <= cost for any tolerance of the solver.
+        if self.cost.all():
+            # Every cost is one. Only the multipliers of a slack that is over its cost change: the error of one in a
+            # small unit must not loosen the bound of all.
+            u = u / np.where(self.reach > 0, np.maximum(self.reach.T @ u, 1.0), 1.0).max(axis=1, initial=1.0)
+        else:
+            # The last of u is that of a total.
+            u = np.append(u[:-1], u.max())
         return _mixture(solution, n, u)
 
     def _nearest(self, generate: Any, equal: Any, right: Vector) -> Solution[Mixture]:
