@@ -215,18 +215,21 @@ class Refusal(BaseModel):
 
 def known_players() -> dict[str, Any]:
     """The names that a request can have: teachers and learner models, preferences in their order, and L1 .. L5."""
-    teachers, models = {}, {}
-    for name, entry in TEACHERS.items():
-        knows = {"knows": entry.knows.value, "needs_penalties": entry.knows is Knows.LEARNER}
-        teachers[name] = _described(entry) | knows | {"is_adaptive": entry.is_adaptive}
-    for name, model in LEARNER_MODELS.items():
-        models[name] = _described(model) | {"aware_teacher": aware_teacher(name)}
+    teachers = {
+        name: _described(entry)
+        | {"knows": entry.knows.value, "needs_penalties": entry.knows is Knows.LEARNER}
+        | {"is_adaptive": entry.is_adaptive}
+        for name, entry in TEACHERS.items()
+    }
+    models = {
+        name: _described(entry) | {"aware_teacher": aware_teacher(name)} for name, entry in LEARNER_MODELS.items()
+    }
     presets = {}
     for name in PREFERENCES:
+        names = preference_names(name)
         # A larger distance includes the smaller ones of its colour.
-        widest = {NAMED[preference][0]: preference for preference in preference_names(name)}
-        about = f"avoids {' and '.join(widest.values()) or 'nothing'}"
-        presets[name] = {"about": about, "preferences": preference_names(name)}
+        widest = {NAMED[preference][0]: preference for preference in names}
+        presets[name] = {"about": f"avoids {' and '.join(widest.values()) or 'nothing'}", "preferences": names}
     preferences = [{"name": name, "colour": colour, "distance": distance} for name, (colour, distance) in NAMED.items()]
     return {"teachers": teachers, "learner_models": models, "preferences": preferences, "presets": presets}
 

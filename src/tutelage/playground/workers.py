@@ -203,7 +203,7 @@ def _serve(connection: socket.socket, run_job: RunJob) -> None:
     from threadpoolctl import threadpool_limits
 
     def send(name: str, data: Any) -> None:
-        connection.sendall(f"{name} {json.dumps(data, allow_nan=False)}\n".encode())
+        connection.sendall(f"{name} {as_json(data)}\n".encode())
 
     # A spawned process does not inherit that Ctrl-C is blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -220,6 +220,11 @@ def _serve(connection: socket.socket, run_job: RunJob) -> None:
             except Exception:
                 logging.getLogger(__name__).exception("the job %r failed", name)
                 send(END, (FAILED, 500))
+
+
+def as_json(data: Any) -> str:
+    """The text of what a job sends, on one line; arrays become lists."""
+    return json.dumps(data, allow_nan=False, default=lambda array: array.tolist())
 
 
 def _end_with_server() -> None:
