@@ -126,7 +126,7 @@ def running(settings: Any = None) -> Iterator[str]:
 
     listening = socket.create_server(("127.0.0.1", 0))
     settings = settings or Settings(time_limit=600.0)
-    server = Announced(configured(make_app(settings), settings.client_seconds, log_level="critical"))
+    server = Announced(configured(make_app(settings), settings.client_seconds))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:

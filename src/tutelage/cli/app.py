@@ -1,7 +1,7 @@
 """The commands, and their help; `tutelage serve`, the playground in the browser."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -63,14 +63,13 @@ def serve(
 
 def make_app() -> typer.Typer:
     """The command line, with the players that the registry has now."""
-    app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", epilog=EPILOG)
+    shared: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": "rich"}
+    app = typer.Typer(epilog=EPILOG, **shared)
     app.callback()(_tutelage)
     app.command()(as_command(demo))
     app.command(help=teach_help())(as_command(teach))
     app.command()(as_command(learn))
-    sources = typer.Typer(
-        no_args_is_help=True, rich_markup_mode="rich", help="Write a domain file from another source."
-    )
+    sources = typer.Typer(help="Write a domain file from another source.", **shared)
     sources.command("gymnasium")(as_command(from_environment))
     sources.command("graph")(as_command(from_file))
     app.add_typer(sources, name="import")

@@ -10,13 +10,13 @@ from tutelage.cli.printing import Result
 from tutelage.cli.subject import read_options
 from tutelage.outcomes import InvalidInput, as_text, needed_for
 
-OUT_HELP = "The domain file to write, .npz."
+OutOption = Annotated[Path, Option("--out", "-o", help="The domain file to write, .npz.")]
 CLASSES_HELP = "Preference features: attributes, or lengths by class, such as highway=service+track,toll."
 
 
 def from_environment(
     name: Annotated[str, Argument(help="The name of an environment with a table, such as FrozenLake-v1.")],
-    out: Annotated[Path, Option("--out", "-o", help=OUT_HELP)],
+    out: OutOption,
     discount: Annotated[float, Option(help="The weight of the next step, up to 1: then episodes end.")] = 0.99,
     cells: Annotated[bool, Option("--cells", help="Add a reward feature for the arrival in each state.")] = False,
     option: Annotated[list[str] | None, Option(help="An option of the environment, is_slippery=False.")] = None,
@@ -45,12 +45,10 @@ def from_environment(
 
 def from_file(
     path: Annotated[Path, Argument(help="A GraphML, GML or CSV file; a line of CSV is an edge.")],
-    out: Annotated[Path, Option("--out", "-o", help=OUT_HELP)],
+    out: OutOption,
     start: Annotated[str, Option(help="The node where journeys start.")],
     goal: Annotated[list[str] | None, Option(help="A node where journeys end; may be repeated.")] = None,
-    discount: Annotated[
-        float, Option(help="Of one step, or of one unit of the duration; 1 where journeys end.")
-    ] = 0.999,
+    discount: Annotated[float, Option(help="Of one step, or one unit of the duration; 1 where journeys end.")] = 0.999,
     duration: Annotated[str, Option(help="The attribute that is the time an edge takes, such as km.")] = "",
     rewards: Annotated[str, Option(help="The numeric attributes that are reward features.")] = "length",
     preferences: Annotated[str, Option(help=CLASSES_HELP)] = "",
@@ -70,8 +68,11 @@ def from_file(
     graph = tl.read_graph(path, is_directed=not undirected)
     nodes = {str(node): node for node in graph.nodes}
     counted = named_parts(rewards)
-    # attribute, or attribute=class+class: each class is one feature.
-    classes = (part.partition("=") for part in named_parts(preferences))
+    classes: dict[str, list[str] | None] = {}
+    for part in named_parts(preferences):
+        # attribute, or attribute=class+class: each class is one feature.
+        name, sign, kinds = part.partition("=")
+        classes[name] = [kind for kind in kinds.split("+") if kind] if sign else None
     domain = tl.from_graph(
         graph,
         start=nodes.get(start, start),
@@ -79,9 +80,7 @@ def from_file(
         discount=discount,
         duration=duration or None,
         reward_attributes=counted,
-        preference_attributes={
-            name: [kind for kind in kinds.split("+") if kind] if sign else None for name, sign, kinds in classes
-        },
+        preference_attributes=classes,
         measure=measure or next(iter(counted), None),
         choice_names=names or None,
         merge=merge,

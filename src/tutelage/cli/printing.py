@@ -56,11 +56,11 @@ def as_command(work: Callable[..., Result]) -> Callable[..., None]:
 
 
 def show(
-    data: Any, parts: Iterable[Any], files: Iterable[Path] = (), warnings: Iterable[str] = (), *, as_json: bool
+    data: Any, parts: Iterable[Any], files: Iterable[Path] = (), notes: Iterable[str] = (), *, as_json: bool
 ) -> None:
     """A result: one JSON object and nothing else, or its tables and lines; and the names of the files written.
 
-    parts: texts, or the title, header, body and perhaps the caption of a table. warnings: on standard error.
+    parts: texts, or the title, header, body and perhaps the caption of a table. notes: for standard error.
     """
     if as_json:
         text = json.dumps({"files": [*files], **data}, default=_plain)
@@ -69,7 +69,7 @@ def show(
         return
     for part in (*parts, *(f"Written: {path}" for path in files)):
         say(part if isinstance(part, str) else table(*part))
-    for sentence in warnings:
+    for sentence in notes:
         complain(sentence)
 
 

@@ -1,6 +1,5 @@
 """The options that several commands have, and the domain, the weights and the learner that they name."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,8 @@ import tutelage as tl
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, look_up, make_learner, make_teacher
 
-PER_JOURNEY, RECORDED = "/journey", "recorded"
+# Behind a limit that every journey keeps.
+PER_JOURNEY = "/journey"
 
 DOMAIN_HELP = "Instead of a world: a file that tutelage.save or tutelage import wrote."
 LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference features. Default: all of them."
@@ -26,8 +26,6 @@ ALLOWANCE_HELP = (
     "its error: recorded. Default: 0."
 )
 LEARNER_OPTION_HELP = "An option of the learner model, such as max_steps=100; may be repeated."
-
-FullOption = Annotated[bool, Option("--full", help="Print every step of the demonstrations, not only turns.")]
 
 
 @dataclass(frozen=True)
@@ -68,17 +66,16 @@ class Chosen(Place):
     learner_option: Annotated[list[str] | None, Option(help=LEARNER_OPTION_HELP)] = None
 
     def subject(self, recording: Path | None) -> "Subject":
-        """What these options name. recording: of `RECORDED`, in the same domain."""
+        """What these options name. recording: what the allowance may be taken from."""
         world, whole = self.read()
         true_weights = world.true_weights if world else None
         if self.weights:
             true_weights = read_weights(self.weights, whole.reward_names)
         known = self._known(whole) if self.learner or self.preferences else whole
         log = None if recording is None else tl.load_demonstrations(recording, known)
-        return _limited(Subject(world, whole, known, true_weights, log, None, {}), self.allowance)
+        return with_limits(Subject(world, whole, known, true_weights, log, None, {}), self.allowance)
 
     def _known(self, whole: "tl.Domain") -> "tl.Domain":
-        """The domain with the preference features of the learner."""
         from tutelage.environments.placement import PREFERENCES
         from tutelage.experiments.worlds import named_parts, restricted
 
@@ -98,7 +95,7 @@ class Chosen(Place):
 
     def player(self, about: "Subject") -> "tuple[str, tl.Learner]":
         """The name of the learner model, and the learner. Penalties and allowance are for models that have them."""
-        model = self.model.replace("-", "_") or ("hard" if about.has_goals else "soft")
+        model = self.model.replace("-", "_") or ("hard" if len(about.whole.mdp.goals) else "soft")
         known = look_up(LEARNER_MODELS, model, "learner model").options
         penalties = {"mismatch_penalty": self.mismatch_penalty, "violation_penalty": self.violation_penalty}
         given = penalties | {"violation_allowance": about.allowance}
@@ -124,10 +121,6 @@ class Subject:
     allowance: Any
     journey_limits: Mapping[str, tuple[float, float]]
 
-    @property
-    def has_goals(self) -> bool:
-        return len(self.whole.mdp.goals) > 0
-
     def teacher(self, name: str, learner: "tl.Learner", options: Mapping[str, str]) -> "tl.Teacher":
         """The teacher of a name, for this learner; refused where the true weights were not given."""
         if self.true_weights is None:
@@ -142,14 +135,13 @@ class Subject:
 
     def shown(self, learner: "tl.Learner", transcript: "tl.Transcript", n: int) -> "tl.Shown | None":
         """At most n demonstrations of the last lesson; None for no demonstration."""
-        if n == 0:
-            return None
-        return transcript.final.lesson.show(n, domain=self.known, true_weights=self.true_weights, learner=learner)
+        told: dict[str, Any] = {"domain": self.known, "true_weights": self.true_weights, "learner": learner}
+        return transcript.final.lesson.show(n, **told) if n else None
 
 
-def _limited(about: Subject, text: str) -> Subject:
+def with_limits(about: Subject, text: str) -> Subject:
     """The subject with the allowance in a text; limits on every journey are kept by the states of another domain."""
-    if text == RECORDED:
+    if text == "recorded":
         if about.log is None:
             raise InvalidInput("--allowance recorded needs a recording; give it as --recordings trips.csv")
         return replace(about, allowance=tl.allowance_from(about.log, about.known))
@@ -214,23 +206,3 @@ def read_options(texts: Sequence[str], name_of_option: str = "--option") -> dict
     if not all(name and value for name, value in pairs.items()):
         raise InvalidInput(f"{name_of_option} must be name=value, got {', '.join(texts)}")
     return pairs
-
-
-def by_name(names: Sequence[str], values: Any) -> dict[str, Any] | None:
-    """An array, or another sequence, by the names of its entries."""
-    return None if values is None else dict(zip(names, values, strict=True))
-
-
-def write_shown(shown: "tl.Shown | None", path: Path | None) -> list[Path]:
-    """Write demonstrations to a .jsonl, .csv, .geojson or .gpx file, if there are any and a path was given."""
-    from tutelage.data.files import write_table, write_whole
-
-    if not shown or path is None:
-        return []
-    if path.suffix == ".jsonl":
-        write_whole(path, "".join(json.dumps(item.as_data(), default=str) + "\n" for item in shown).encode())
-    elif path.suffix in (".geojson", ".gpx"):
-        write_whole(path, (shown.to_gpx() if path.suffix == ".gpx" else shown.to_geojson()).encode())
-    else:
-        write_table(shown.to_frame(), path)
-    return [path]

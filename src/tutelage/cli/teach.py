@@ -1,7 +1,8 @@
 """`tutelage teach`, `learn` and `infer`: one learner, taught, shown a recording, or known by its answers only."""
 
 import inspect
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,30 +11,17 @@ from typer import Option
 
 import tutelage as tl
 from tutelage.cli.printing import Result, complain, progress
-from tutelage.cli.subject import (
-    Chosen,
-    FullOption,
-    Place,
-    Subject,
-    by_name,
-    feature,
-    read_options,
-    read_weights,
-    write_shown,
-)
+from tutelage.cli.subject import Chosen, Place, Subject, feature, read_options, read_weights
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS
 
-TEACHER_HELP = "The teacher. Default: aware-cmdp in a domain with goals, bilevel in others."
 OPTION_HELP = "An option of the teacher, such as stop_tolerance=0.001; may be repeated."
 RECORDINGS_HELP = "The recording of --allowance recorded: .csv with a line per visit, .jsonl or .npz."
 TIME_HELP = "Seconds after which to stop with the rounds, the lesson and the bound found so far."
 SHOW_HELP = "Print at most this many demonstrations of the lesson, by name, with their shares and features."
 DEMONSTRATIONS_HELP = "Write the demonstrations to this .jsonl, .csv, .geojson or .gpx file; as many as --show, or 20."
 POLICY_HELP = "Write the policy of the lesson to this .csv or .jsonl file, a line for each visited state and choice."
-PICTURE_HELP = (
-    "Draw the world, or features and map of a domain, and what was learned, with --show also routes; .png, .svg."
-)
+PICTURE_HELP = "Draw the world, or features and map of a domain, and what was learned, with --show routes; .png, .svg."
 PLANE_HELP = "With --picture: two reward features, such as star,plus, whose reachable set to draw too."
 RECORDING_HELP = "The recording: .csv with a line per visit, .jsonl with a line per episode, or .npz."
 THEN_HELP = "Then plan what to show instead, for the true weights, by --teacher."
@@ -41,12 +29,13 @@ SHOWN_HELP = "With --then-teach: print at most this many demonstrations to show 
 INSTEAD_HELP = "With --then-teach: write the demonstrations to show instead to this .jsonl or .csv file."
 ROUNDS_HELP = "Rounds that teach --save wrote: infer the soft learner that gave these responses."
 BEHAVIOUR_HELP = "Demonstrations that tutelage.save_demonstrations wrote: infer what is avoided, and how strongly."
-BEHAVIOUR_WEIGHTS_HELP = "The reward weights of the behaviour, such as 1,0.9,0.2, where they are known."
+
+FullOption = Annotated[bool, Option("--full", help="Print every step of the demonstrations, not only turns.")]
 
 
 def teach(
     chosen: Chosen,
-    teacher: Annotated[str, Option(help=TEACHER_HELP)] = "",
+    teacher: Annotated[str, Option(help="The teacher. Default: aware-cmdp in a domain with goals, else bilevel.")] = "",
     option: Annotated[list[str] | None, Option(help=OPTION_HELP)] = None,
     recordings: Annotated[Path | None, Option(help=RECORDINGS_HELP)] = None,
     max_rounds: Annotated[int, Option(help="The most rounds of an adaptive teacher.")] = 100,
@@ -69,12 +58,12 @@ def teach(
     """
     about = chosen.subject(recordings)
     model, player = chosen.player(about)
-    teacher = teacher.replace("-", "_") or ("aware_cmdp" if about.has_goals else "bilevel")
+    teacher = teacher.replace("-", "_") or ("aware_cmdp" if len(about.whole.mdp.goals) else "bilevel")
     teaching = about.teacher(teacher, player, read_options(option or []))
     transcript = taught(teaching, player, save, max_rounds=max_rounds, time_limit=time_limit)
     shown = about.shown(player, transcript, show_most or (20 if demonstrations else 0))
     files = [*_pictures(about, player, chosen.learner, transcript, shown, picture, plane)]
-    files += write_shown(shown, demonstrations) + _write_policy(about.known, transcript.final.lesson, policy)
+    files += _write_shown(shown, demonstrations) + _write_policy(about.known, transcript.final.lesson, policy)
     data = _data(about, transcript) | (shown.as_data() if shown else {})
     data |= {"learner": chosen.learner or None, "model": model, "teacher": teacher}
     kept = "Every journey keeps {} within {:g}, counted in steps of {:.4g}, each step rounded up."
@@ -111,6 +100,21 @@ def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = Non
             raise
 
 
+def _write_shown(shown: "tl.Shown | None", path: Path | None) -> list[Path]:
+    """Write demonstrations to a .jsonl, .csv, .geojson or .gpx file, if there are any and a path was given."""
+    from tutelage.data.files import write_table, write_whole
+
+    if not shown or path is None:
+        return []
+    if path.suffix == ".jsonl":
+        write_whole(path, "".join(json.dumps(item.as_data(), default=str) + "\n" for item in shown).encode())
+    elif path.suffix in (".geojson", ".gpx"):
+        write_whole(path, (shown.to_gpx() if path.suffix == ".gpx" else shown.to_geojson()).encode())
+    else:
+        write_table(shown.to_frame(), path)
+    return [path]
+
+
 def _write_policy(known: "tl.Domain", lesson: "tl.Lesson", path: Path | None) -> list[Path]:
     from tutelage.data.describing import policy_columns
     from tutelage.data.files import write_table
@@ -123,6 +127,10 @@ def _write_policy(known: "tl.Domain", lesson: "tl.Lesson", path: Path | None) ->
     return [path]
 
 
+def _by_name(names: Sequence[str], values: Any) -> dict[str, Any] | None:
+    return None if values is None else dict(zip(names, values, strict=True))
+
+
 def _data(about: Subject, transcript: "tl.Transcript") -> dict[str, Any]:
     final, known = transcript.final, about.known
     answer = final.response
@@ -132,8 +140,8 @@ def _data(about: Subject, transcript: "tl.Transcript") -> dict[str, Any]:
         "rounds": [taught.as_data() for taught in transcript.rounds],
         "ended": transcript.ended,
         "arrival": transcript.arrival,
-        "reward_expectation": by_name(known.reward_names, answer.expectation.reward),
-        "preference_expectation": by_name(known.preference_names, answer.expectation.preference),
+        "reward_expectation": _by_name(known.reward_names, answer.expectation.reward),
+        "preference_expectation": _by_name(known.preference_names, answer.expectation.preference),
         "learned_weights": answer.learned_weights,
         "costs": transcript.costs,
         "unlimited": transcript.unlimited,
@@ -205,8 +213,7 @@ def learn(
     shares = np.bincount(starts, minlength=len(initial)) / log.n if (initial[starts] == 0).any() else None
     with progress("learning", None):
         response = player.respond(tl.Lesson.from_demonstrations(about.known, log, start=shares))
-    data = _learned_data(about, log, response)
-    lines = [f"{log} in {demonstrations}", *_learned(about, data["recorded"], response)]
+    data, lines = _learned(about, log, response)
     shown = None
     if then_teach:
         transcript = taught(about.teacher(teacher, player, {}), player)
@@ -217,47 +224,42 @@ def learn(
     if shown is not None:
         data |= shown.as_data()
         lines.append(shown.text(full=full))
-    return data, ["\n".join(lines)], write_shown(shown, instead)
+    text = "\n".join([f"{log} in {demonstrations}", *lines])
+    return data, [text], _write_shown(shown, instead)
 
 
-def _learned(about: Subject, recorded: Any, response: "tl.Response") -> list[str]:
+def _learned(about: Subject, log: "tl.Demonstrations", response: "tl.Response") -> tuple[dict[str, Any], list[str]]:
     """What was recorded of each feature, what the learner does, the weights that it infers, and its reward."""
     from tutelage.chains.expectations import journey_of
-    from tutelage.data.describing import recorded_lines
+    from tutelage.data.describing import recorded_features, recorded_lines
 
+    domain, lesson, weights = about.known, response.lesson, response.feature_weights
+    reward = None if about.true_weights is None else about.true_weights @ response.expectation.reward
+    recorded = recorded_features(domain, log)
+    rows = zip(domain.reward_names, lesson.expectation, lesson.uncertainty, response.compared, strict=True)
+    data = {
+        "demonstrations": log.n,
+        "visits": len(log.states),
+        "features": {name: {"shown": shown, "uncertainty": doubt, "done": done} for name, shown, doubt, done in rows},
+        "recorded": recorded,
+        "preferences": _by_name(domain.preference_names, response.expectation.preference),
+        "learned_weights": _by_name(domain.names, weights),
+        "reward": reward,
+    }
     lines = recorded_lines(recorded)
     if isinstance(about.allowance, tl.RecordedAllowance):
         lines.append(str(about.allowance))
-    if response.lesson.initial is not None:
+    if lesson.initial is not None:
         lines.append("The recording begins in other states than the domain; the learner is compared from there.")
     lines.append(response.explain())
-    if response.feature_weights is not None:
-        pairs = zip(about.known.names, response.feature_weights, strict=True)
-        lines.append(f"It infers the weights: {', '.join(f'{name} {value:.4g}' for name, value in pairs)}")
-    if (journey := journey_of(about.known.mdp, response.policy)) is not None:
+    if weights is not None:
+        pairs = (f"{name} {value:.4g}" for name, value in zip(domain.names, weights, strict=True))
+        lines.append(f"It infers the weights: {', '.join(pairs)}")
+    if (journey := journey_of(domain.mdp, response.policy)) is not None:
         lines.append(f"The learner {journey}.")
-    if about.true_weights is not None:
-        lines.append(f"Its true reward: {about.true_weights @ response.expectation.reward:.4g}")
-    return lines
-
-
-def _learned_data(about: Subject, log: "tl.Demonstrations", response: "tl.Response") -> dict[str, Any]:
-    """What was recorded, and what the learner does, as data."""
-    from tutelage.data.describing import recorded_features
-
-    domain, lesson, weights = about.known, response.lesson, about.true_weights
-    features = zip(domain.reward_names, lesson.expectation, lesson.uncertainty, response.compared, strict=True)
-    return {
-        "demonstrations": log.n,
-        "visits": len(log.states),
-        "features": {
-            name: {"shown": shown, "uncertainty": doubt, "done": done} for name, shown, doubt, done in features
-        },
-        "recorded": recorded_features(domain, log),
-        "preferences": by_name(domain.preference_names, response.expectation.preference),
-        "learned_weights": by_name(domain.names, response.feature_weights),
-        "reward": None if weights is None else weights @ response.expectation.reward,
-    }
+    if reward is not None:
+        lines.append(f"Its true reward: {reward:.4g}")
+    return data, lines
 
 
 def infer(
@@ -266,7 +268,7 @@ def infer(
     demonstrations: Annotated[Path | None, Option(help=BEHAVIOUR_HELP)] = None,
     observed: Annotated[str, Option(help="expectation: all of mu was seen. reward: mu_r alone.")] = "expectation",
     n_trajectories: Annotated[int, Option(min=0, help="Trajectories of each response; 0 if exact.")] = 0,
-    weights: Annotated[str, Option(help=BEHAVIOUR_WEIGHTS_HELP)] = "",
+    weights: Annotated[str, Option(help="The reward weights of the behaviour, such as 1,0.9,0.2, if known.")] = "",
 ) -> Result:
     """Infer a soft learner from its responses, or preferences from behaviour alone.
 
@@ -290,8 +292,8 @@ def infer(
     data = {
         "mismatch_penalty": estimate.mismatch_penalty,
         "violation_penalty": estimate.violation_penalty,
-        "violation_allowance": by_name(known.preference_names, estimate.violation_allowance),
-        "preferences": by_name(known.preference_names, estimate.preferences),
+        "violation_allowance": _by_name(known.preference_names, estimate.violation_allowance),
+        "preferences": _by_name(known.preference_names, estimate.preferences),
         "residual": estimate.residual,
         "contradiction": estimate.contradiction,
     }
@@ -299,7 +301,6 @@ def infer(
 
 
 def _behaviour_data(known: "tl.Domain", behaviour: "tl.PreferenceEstimate") -> dict[str, Any]:
-    """What demonstrations say about the preferences, as data."""
     columns = ("strength", "standard_error", "low", "high", "p_value")
     preferences = {
         name: {column: getattr(behaviour, column)[j] for column in columns} | {"not_determined": behaviour.reasons[j]}
@@ -308,7 +309,7 @@ def _behaviour_data(known: "tl.Domain", behaviour: "tl.PreferenceEstimate") -> d
     return {
         "n": behaviour.n,
         "preferences": preferences,
-        "reward_weights": by_name(known.reward_names, behaviour.reward_weights),
+        "reward_weights": _by_name(known.reward_names, behaviour.reward_weights),
         "bias": behaviour.bias,
         "model_p_value": behaviour.model_p_value,
     }

@@ -23,9 +23,7 @@ from tutelage.outcomes import InvalidInput
 # Of a file that a user brings: its bytes, those of its arrays, and the size of its domain.
 LARGEST_FILE = 2 * 1024 * 1024
 LARGEST_ARRAYS = 64 * 1024 * 1024
-MOST_STATES = 20_000
-MOST_CHOICES = 200_000
-MOST_FEATURES = 50
+LARGEST_DOMAIN = {"states": 20_000, "choices": 200_000, "reward features": 50, "preference features": 50}
 # The most roads of a map.
 MOST_ROADS = 60_000
 # Relative to the size of a set of expectations: smaller widths count as zero.
@@ -37,12 +35,8 @@ ReadT = TypeVar("ReadT")
 def brought_domain(text: str) -> Domain:
     """The domain in a file, given in base 64; refused if it is larger than the playground takes."""
     domain = brought(text, load)
-    for what, size, most in (
-        ("states", domain.mdp.n_states, MOST_STATES),
-        ("choices", domain.mdp.n_choices, MOST_CHOICES),
-        ("reward features", domain.n_reward, MOST_FEATURES),
-        ("preference features", domain.n_preference, MOST_FEATURES),
-    ):
+    sizes = (domain.mdp.n_states, domain.mdp.n_choices, domain.n_reward, domain.n_preference)
+    for size, (what, most) in zip(sizes, LARGEST_DOMAIN.items(), strict=True):
         if size > most:
             raise InvalidInput(f"the domain has {size} {what}; the playground takes at most {most}")
     return domain

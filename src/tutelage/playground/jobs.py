@@ -43,8 +43,9 @@ ROUNDED_OFF = 1e-6
 
 
 def run_job(name: str, request: str, send: Send) -> None:
-    """Run the job of a name. request: a JSON text in one of the job's forms of `schema`."""
-    form, job = JOBS[name]
+    """Run the job of a name. request: a JSON text in the form of `schema` that is the type of the job's argument."""
+    job = JOBS[name]
+    form = TypeAdapter(get_type_hints(job)["asked"])
     job(form.validate_json(request), send)
 
 
@@ -173,9 +174,8 @@ def _read(asked: schema.TranscriptReading, send: Send) -> None:
     send("answer", {"rounds": rounds, "ended": whole.ended})
 
 
-# By name, with the form of the request, which is the type of the job's argument.
-JOBS: dict[str, tuple[TypeAdapter[Any], Callable[[Any, Send], None]]] = {
-    job.__name__.removeprefix("_"): (TypeAdapter(get_type_hints(job)["asked"]), job)
+JOBS: dict[str, Callable[[Any, Send], None]] = {
+    job.__name__.removeprefix("_"): job
     for job in (_teach, _bound, _transcript, _answer, _adapt, _infer, _reach, _domain, _read)
 }
 
@@ -184,12 +184,13 @@ class _Scene:
     """A learner where it is taught, and the data of its rounds."""
 
     def __init__(self, asked: AnyReaching) -> None:
-        self.asked, self.ground = asked.learner, asked.ground()
+        self.ground = asked.ground()
+        self.allowances = asked.learner.allowances
         self.domain = self.ground.domain
         # The terminal state of an object world comes last and is not drawn.
         self.is_world = isinstance(asked, schema.Reaching)
         self.n_drawn = self.domain.mdp.n_states - self.is_world
-        self.learner = make_learner(self.asked.model, self.domain, **self.asked.options)
+        self.learner = make_learner(asked.learner.model, self.domain, **asked.learner.options)
 
     def teacher(self, name: str) -> Teacher:
         given, every = self.ground.true_weights, self.ground.every_preference
@@ -210,8 +211,7 @@ class _Scene:
             "certificate": proof and proof.as_data() | {"ended": proof.ended.value},
             "explanation": answer.explain(),
         }
-        features = combined_features(self.domain)
-        if weights is not None and len(features) == self.domain.mdp.n_states:
+        if weights is not None and len(features := combined_features(self.domain)) == self.domain.mdp.n_states:
             data["reward_map"] = (features @ weights)[:n_drawn].round(5)
         if self.is_world:
             data["policy"] = answer.policy[: n_drawn * len(ACTIONS)].round(5)
@@ -225,14 +225,11 @@ class _Scene:
         return [walk.states[walk.states < self.n_drawn][: n_steps + 1] for walk in walks]
 
     def _preferences(self, answer: Response) -> list[dict[str, Any]]:
-        """The outcome of each preference; none for a model without preferences.
-
-        Exceeded; binds, with a price; reached, the whole allowance without a price; or free.
-        """
+        """The outcome of each preference; none for a model without preferences. What binds has a price."""
         if answer.multipliers is None:
             return []
         prices, counts = answer.multipliers.preference, answer.expectation.preference
-        columns = (answer.constraint_names, self.asked.allowances, counts, answer.violation_excess, prices)
+        columns = (answer.constraint_names, self.allowances, counts, answer.violation_excess, prices)
         rows = []
         for name, allowance, visits, excess, price in zip(*columns, strict=False):
             state = "free"

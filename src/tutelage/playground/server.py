@@ -37,9 +37,7 @@ SETTLING = 0.8
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # The responses in the OpenAPI schema: refusals by status code, and by job the answers that are not JSON.
 REASONS = {400: "Not JSON", 413: "Too large", 422: "Refused, with the reason"}
-REFUSED: dict[int | str, Any] = {
-    code: {"model": schema.Refusal, "description": reason} for code, reason in REASONS.items()
-}
+REFUSED: dict[int | str, Any] = {code: {"model": schema.Refusal, "description": why} for code, why in REASONS.items()}
 CONTENT = {
     "teach": {"description": "Events: the rounds, then the end", "content": {"text/event-stream": {}}},
     "transcript": {"description": "An .npz file", "content": {"application/octet-stream": {}}},
@@ -72,9 +70,9 @@ def make_app(settings: Settings) -> FastAPI:
     """The application. Its worker processes start and end with it."""
     workers = WorkerPool(settings.run_job, count=settings.n_workers, time_limit=settings.time_limit)
     # FastAPI's own documentation pages load scripts from another host.
-    urls: dict[str, Any] = {"openapi_url": "/api/openapi.json", "docs_url": None, "redoc_url": None}
-    name, version = "Tutelage playground", tutelage.__version__
-    app = FastAPI(title=name, version=version, lifespan=lambda _: workers.running(), **urls)
+    told: dict[str, Any] = {"openapi_url": "/api/openapi.json", "docs_url": None, "redoc_url": None}
+    told |= {"title": "Tutelage playground", "version": tutelage.__version__}
+    app = FastAPI(lifespan=lambda _: workers.running(), **told)
     app.state.workers = workers
     _add_refusals(app)
     for name, text in (_page() | {"whole.html": bundled()}).items():

@@ -16,6 +16,7 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ CRASHED, CLOSED = "the process that computed this has crashed; the others go on"
 FAILED = "this should not have happened: it is a mistake in Tutelage, and the terminal of the server says where"
 # In place of the name of an event: the job has ended, with a sentence and the status code of a refusal.
 END = "."
+# The text of what a job sends, on one line; arrays become lists.
+as_json = partial(json.dumps, allow_nan=False, default=lambda array: array.tolist())
 # The longest line that a process sends.
 LONGEST_LINE = 2**30
 
@@ -220,11 +223,6 @@ def _serve(connection: socket.socket, run_job: RunJob) -> None:
             except Exception:
                 logging.getLogger(__name__).exception("the job %r failed", name)
                 send(END, (FAILED, 500))
-
-
-def as_json(data: Any) -> str:
-    """The text of what a job sends, on one line; arrays become lists."""
-    return json.dumps(data, allow_nan=False, default=lambda array: array.tolist())
 
 
 def _end_with_server() -> None:
