@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
+from typer import Option
 
 import tutelage as tl
 from tutelage.cli.printing import Result
@@ -15,11 +15,11 @@ CLASSES_HELP = "Preference features: attributes, or lengths by class, such as hi
 
 
 def from_environment(
-    name: Annotated[str, Argument(help="The name of an environment with a table, such as FrozenLake-v1.")],
+    name: Annotated[str, "The name of an environment with a table, such as FrozenLake-v1."],
     out: OutOption,
-    discount: Annotated[float, Option(help="The weight of the next step, up to 1: then episodes end.")] = 0.99,
+    discount: Annotated[float, "The weight of the next step, up to 1: then episodes end."] = 0.99,
     cells: Annotated[bool, Option("--cells", help="Add a reward feature for the arrival in each state.")] = False,
-    option: Annotated[list[str] | None, Option(help="An option of the environment, is_slippery=False.")] = None,
+    option: Annotated[list[str] | None, "An option of the environment, is_slippery=False."] = None,
 ) -> Result:
     """Write the table of a Gymnasium environment as a domain: its reward, and a preference feature for each action.
 
@@ -44,16 +44,16 @@ def from_environment(
 
 
 def from_file(
-    path: Annotated[Path, Argument(help="A GraphML, GML or CSV file; a line of CSV is an edge.")],
+    path: Annotated[Path, "A GraphML, GML or CSV file; a line of CSV is an edge."],
     out: OutOption,
     start: Annotated[str, Option(help="The node where journeys start.")],
-    goal: Annotated[list[str] | None, Option(help="A node where journeys end; may be repeated.")] = None,
-    discount: Annotated[float, Option(help="Of one step, or one unit of the duration; 1 where journeys end.")] = 0.999,
-    duration: Annotated[str, Option(help="The attribute that is the time an edge takes, such as km.")] = "",
-    rewards: Annotated[str, Option(help="The numeric attributes that are reward features.")] = "length",
-    preferences: Annotated[str, Option(help=CLASSES_HELP)] = "",
-    measure: Annotated[str, Option(help="The attribute to count by class; default: the first reward.")] = "",
-    names: Annotated[str, Option(help="The attribute that names the edges, such as name.")] = "",
+    goal: Annotated[list[str] | None, "A node where journeys end; may be repeated."] = None,
+    discount: Annotated[float, "Of one step, or of one unit of the duration; 1 where journeys end."] = 0.999,
+    duration: Annotated[str, "The attribute that is the time an edge takes, such as km."] = "",
+    rewards: Annotated[str, "The numeric attributes that are reward features."] = "length",
+    preferences: Annotated[str, CLASSES_HELP] = "",
+    measure: Annotated[str, "The attribute to count by class; default: the first reward."] = "",
+    names: Annotated[str, "The attribute that names the edges, such as name."] = "",
     undirected: Annotated[bool, Option("--undirected", help="Edges of a CSV file go both ways.")] = False,
     merge: Annotated[bool, Option("--merge", help="Leave out nodes with one way through, as bends.")] = False,
 ) -> Result:
@@ -97,8 +97,8 @@ def _saved(domain: "tl.Domain", out: Path) -> Result:
 
 
 def info(
-    path: Annotated[Path, Argument(help="A domain file, .npz.")],
-    recordings: Annotated[Path | None, Option(help="Also describe a recording, .csv, .jsonl or .npz.")] = None,
+    path: Annotated[Path, "A domain file, .npz."],
+    recordings: Annotated[Path | None, "Also describe a recording, .csv, .jsonl or .npz."] = None,
 ) -> Result:
     """Describe a domain: sizes, names, features, whether goals can be reached, and the least possible allowances.
 

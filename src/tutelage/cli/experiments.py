@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Option
 
 import tutelage as tl
 from tutelage.cli.printing import Result, complain, progress
@@ -20,10 +20,10 @@ JobsOption = Annotated[int, Option(min=0, help="Processes on this machine; 0 for
 
 
 def demo(
-    seed: Annotated[int, Option(help="The seed of the published object world.")] = 0,
-    size: Annotated[int, Option(help="Cells along one side of the grid.")] = 10,
-    allowance: Annotated[float, Option(help="Discounted visits of L2 to each kind of cell it avoids.")] = 2.5,
-    picture: Annotated[Path, Option(help="Path of the picture; .png and .svg are added.")] = Path("demo"),
+    seed: Annotated[int, "The seed of the published object world."] = 0,
+    size: Annotated[int, "Cells along one side of the grid."] = 10,
+    allowance: Annotated[float, "Discounted visits of L2 to each kind of cell it avoids."] = 2.5,
+    picture: Annotated[Path, "Path of the picture; .png and .svg are added."] = Path("demo"),
 ) -> Result:
     """Teach learners L1 to L5 in one world: by a teacher that ignores their preferences, and by one that knows them.
 
@@ -45,13 +45,13 @@ def demo(
 
 
 def sweep(
-    plan: Annotated[Path, Argument(help="A TOML file: domains, learners, teachers and seeds.")],
-    out: Annotated[Path, Option(help="Folder for the store of results.")] = Path("results"),
+    plan: Annotated[Path, "A TOML file: domains, learners, teachers and seeds."],
+    out: Annotated[Path, "Folder for the store of results."] = Path("results"),
     jobs: JobsOption = 0,
-    address: Annotated[str, Option(help="Instead of processes: the address of a Dask scheduler.")] = "",
+    address: Annotated[str, "Instead of processes: the address of a Dask scheduler."] = "",
     retry: Annotated[bool, Option("--retry", help="Compute the rows that failed again.")] = False,
-    rows: Annotated[Path | None, Option(help="Write the rows to this file: .csv, .jsonl, .json or .parquet.")] = None,
-    picture: Annotated[Path | None, Option(help="Draw the means, and rewards over rounds; adds .png and .svg.")] = None,
+    rows: Annotated[Path | None, "Write the rows to this file: .csv, .jsonl, .json or .parquet."] = None,
+    picture: Annotated[Path | None, "Draw the means, and rewards over rounds; adds .png and .svg."] = None,
 ) -> Result:
     """Compare teachers over your own domains and learners. The same command continues a run that was stopped.
 
@@ -79,15 +79,15 @@ def sweep(
 
 
 def reproduce(
-    what: Annotated[str, Argument(help=f"{NAMES}: a table, a figure, or everything with a report.")],
+    what: Annotated[str, f"{NAMES}: a table, a figure, or everything with a report."],
     worlds: Annotated[int, Option(min=1, help="Number of worlds in each set; the paper has 10.")] = 10,
     jobs: JobsOption = 0,
-    out: Annotated[Path, Option(help="Folder for the results, the figures and the report.")] = Path("results"),
+    out: Annotated[Path, "Folder for the results, the figures and the report."] = Path("results"),
     quick: Annotated[bool, Option("--quick", help="arena: two small worlds and two seeds.")] = False,
-    slow: Annotated[bool, Option(help="Add the readings of figure3-table that take hours.")] = False,
-    resume: Annotated[bool, Option(help="Use the rows that the store has, or compute them again.")] = True,
-    backend: Annotated[str, Option(help="processes, or dask for an existing cluster.")] = "processes",
-    address: Annotated[str, Option(help="Address of the Dask scheduler, such as tcp://host:8786.")] = "",
+    slow: Annotated[bool, "Add the readings of figure3-table that take hours."] = False,
+    resume: Annotated[bool, "Use the rows that the store has, or compute them again."] = True,
+    backend: Annotated[str, "processes, or dask for an existing cluster."] = "processes",
+    address: Annotated[str, "Address of the Dask scheduler, such as tcp://host:8786."] = "",
 ) -> Result:
     """Reproduce the paper's tables and figures, each number beside the printed one.
 

@@ -1,4 +1,4 @@
-"""Output to the terminal: tables and JSON to standard output, progress and errors to standard error."""
+"""Commands and their output: tables and JSON to standard output, progress and errors to standard error."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
-from typer import Option
+from typer import Argument, Option
 
 # What a command returns: the arguments of `show`.
 Result = tuple[Any, ...]
@@ -36,7 +36,7 @@ class _Output(Console):
 
 
 def as_command(work: Callable[..., Result]) -> Callable[..., None]:
-    """Prints the result, with --json as data. The fields of the argument `chosen`, if there is one, are options too."""
+    """Prints the result, or with --json its data. Texts in annotations are help; the fields of `chosen` are options."""
     own = dict(signature(work).parameters)
     chosen = own.pop("chosen", None)
     shared = signature(chosen.annotation).parameters if chosen else {}
@@ -51,8 +51,17 @@ def as_command(work: Callable[..., Result]) -> Callable[..., None]:
     as_json = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option])
     # In a signature, those that are required come first.
     options = sorted([*shared.values(), *own.values()], key=lambda option: option.default is not option.empty)
-    called.__signature__ = Signature([*options, as_json])  # type: ignore[attr-defined]
+    called.__signature__ = Signature([*map(_helped, options), as_json])  # type: ignore[attr-defined]
     return called
+
+
+def _helped(given: Parameter) -> Parameter:
+    """The parameter with its text as typer has it: of an option, or of an argument where it has no default."""
+    kind, about = get_args(given.annotation)
+    if not isinstance(about, str):
+        return given
+    made = Argument(help=about) if given.default is given.empty else Option(help=about)
+    return given.replace(annotation=Annotated[kind, made])
 
 
 def show(

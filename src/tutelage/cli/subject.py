@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from typer import Option
 
 import tutelage as tl
 from tutelage.outcomes import InvalidInput
@@ -15,7 +14,6 @@ from tutelage.registry import LEARNER_MODELS, look_up, make_learner, make_teache
 # Behind a limit that every journey keeps.
 PER_JOURNEY = "/journey"
 
-DOMAIN_HELP = "Instead of a world: a file that tutelage.save or tutelage import wrote."
 LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference features. Default: all of them."
 PREFERENCES_HELP = "Instead of L1 .. L5: the names of the preference features that the learner has, such as a,b."
 WEIGHTS_HELP = "The true weights: 1,0.9,0.2, or by name, km=-1,at_goal=0; zero for others. A world has its own."
@@ -25,15 +23,14 @@ ALLOWANCE_HELP = (
     "unless others=0. On every journey instead of on average: main_km=0.5/journey. What a recording has of each, with "
     "its error: recorded. Default: 0."
 )
-LEARNER_OPTION_HELP = "An option of the learner model, such as max_steps=100; may be repeated."
 
 
 @dataclass(frozen=True)
 class Place:
     """The options that name the domain."""
 
-    world: Annotated[str, Option(help="An object world: published:0:10 (generator:seed:size), or a JSON file.")] = ""
-    domain: Annotated[Path | None, Option(help=DOMAIN_HELP)] = None
+    world: Annotated[str, "An object world: published:0:10 (generator:seed:size), or a JSON file."] = ""
+    domain: Annotated[Path | None, "Instead of a world: a file that tutelage.save or tutelage import wrote."] = None
 
     def read(self) -> "tuple[tl.ObjectWorld | None, tl.Domain]":
         """The object world, if it is one, and the domain with every preference feature."""
@@ -56,14 +53,14 @@ class Place:
 class Chosen(Place):
     """The options that name the domain and the learner."""
 
-    learner: Annotated[str, Option(help=LEARNER_HELP)] = ""
-    preferences: Annotated[str, Option(help=PREFERENCES_HELP)] = ""
-    model: Annotated[str, Option(help="The learner model. Default: hard in a domain with goals, soft in others.")] = ""
-    weights: Annotated[str, Option(help=WEIGHTS_HELP)] = ""
-    mismatch_penalty: Annotated[float | None, Option(help="C_r. Default: 5 for soft, 20 for footnote.")] = None
-    violation_penalty: Annotated[float | None, Option(help="C_c of the soft learner. Default: 10.")] = None
-    allowance: Annotated[str, Option(help=ALLOWANCE_HELP)] = ""
-    learner_option: Annotated[list[str] | None, Option(help=LEARNER_OPTION_HELP)] = None
+    learner: Annotated[str, LEARNER_HELP] = ""
+    preferences: Annotated[str, PREFERENCES_HELP] = ""
+    model: Annotated[str, "The learner model. Default: hard in a domain with goals, soft in others."] = ""
+    weights: Annotated[str, WEIGHTS_HELP] = ""
+    mismatch_penalty: Annotated[float | None, "C_r. Default: 5 for soft, 20 for footnote."] = None
+    violation_penalty: Annotated[float | None, "C_c of the soft learner. Default: 10."] = None
+    allowance: Annotated[str, ALLOWANCE_HELP] = ""
+    learner_option: Annotated[list[str] | None, "A learner option, such as max_steps=100; may be repeated."] = None
 
     def subject(self, recording: Path | None) -> "Subject":
         """What these options name. recording: what the allowance may be taken from."""

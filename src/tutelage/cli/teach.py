@@ -15,19 +15,18 @@ from tutelage.cli.subject import Chosen, Place, Subject, feature, read_options, 
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS
 
-OPTION_HELP = "An option of the teacher, such as stop_tolerance=0.001; may be repeated."
 RECORDINGS_HELP = "The recording of --allowance recorded: .csv with a line per visit, .jsonl or .npz."
 TIME_HELP = "Seconds after which to stop with the rounds, the lesson and the bound found so far."
 SHOW_HELP = "Print at most this many demonstrations of the lesson, by name, with their shares and features."
 DEMONSTRATIONS_HELP = "Write the demonstrations to this .jsonl, .csv, .geojson or .gpx file; as many as --show, or 20."
 POLICY_HELP = "Write the policy of the lesson to this .csv or .jsonl file, a line for each visited state and choice."
-PICTURE_HELP = "Draw the world, or features and map of a domain, and what was learned, with --show routes; .png, .svg."
-PLANE_HELP = "With --picture: two reward features, such as star,plus, whose reachable set to draw too."
+PICTURE_HELP = (
+    "Draw the world, or features and map of a domain, and what was learned, with --show also routes; .png, .svg."
+)
 RECORDING_HELP = "The recording: .csv with a line per visit, .jsonl with a line per episode, or .npz."
 THEN_HELP = "Then plan what to show instead, for the true weights, by --teacher."
 SHOWN_HELP = "With --then-teach: print at most this many demonstrations to show instead."
 INSTEAD_HELP = "With --then-teach: write the demonstrations to show instead to this .jsonl or .csv file."
-ROUNDS_HELP = "Rounds that teach --save wrote: infer the soft learner that gave these responses."
 BEHAVIOUR_HELP = "Demonstrations that tutelage.save_demonstrations wrote: infer what is avoided, and how strongly."
 
 FullOption = Annotated[bool, Option("--full", help="Print every step of the demonstrations, not only turns.")]
@@ -35,18 +34,18 @@ FullOption = Annotated[bool, Option("--full", help="Print every step of the demo
 
 def teach(
     chosen: Chosen,
-    teacher: Annotated[str, Option(help="The teacher. Default: aware-cmdp in a domain with goals, else bilevel.")] = "",
-    option: Annotated[list[str] | None, Option(help=OPTION_HELP)] = None,
-    recordings: Annotated[Path | None, Option(help=RECORDINGS_HELP)] = None,
-    max_rounds: Annotated[int, Option(help="The most rounds of an adaptive teacher.")] = 100,
-    time_limit: Annotated[float | None, Option(help=TIME_HELP)] = None,
-    save: Annotated[Path | None, Option(help="Write the rounds to this .npz file after every round.")] = None,
+    teacher: Annotated[str, "The teacher. Default: aware-cmdp in a domain with goals, bilevel in others."] = "",
+    option: Annotated[list[str] | None, "A teacher option, such as stop_tolerance=0.001; may be repeated."] = None,
+    recordings: Annotated[Path | None, RECORDINGS_HELP] = None,
+    max_rounds: Annotated[int, "The most rounds of an adaptive teacher."] = 100,
+    time_limit: Annotated[float | None, TIME_HELP] = None,
+    save: Annotated[Path | None, "Write the rounds to this .npz file after every round."] = None,
     show_most: Annotated[int, Option("--show", min=0, help=SHOW_HELP)] = 0,
     full: FullOption = False,
-    demonstrations: Annotated[Path | None, Option(help=DEMONSTRATIONS_HELP)] = None,
-    policy: Annotated[Path | None, Option(help=POLICY_HELP)] = None,
-    picture: Annotated[Path | None, Option(help=PICTURE_HELP)] = None,
-    plane: Annotated[str, Option(help=PLANE_HELP)] = "",
+    demonstrations: Annotated[Path | None, DEMONSTRATIONS_HELP] = None,
+    policy: Annotated[Path | None, POLICY_HELP] = None,
+    picture: Annotated[Path | None, PICTURE_HELP] = None,
+    plane: Annotated[str, "With --picture: two reward features, as star,plus, whose reachable set to draw too."] = "",
 ) -> Result:
     """Teach a learner. Prints its response, what it gives up, and a bound on what any lesson could achieve.
 
@@ -190,10 +189,10 @@ def learn(
     demonstrations: Annotated[Path, Option(help=RECORDING_HELP)],
     chosen: Chosen,
     then_teach: Annotated[bool, Option("--then-teach", help=THEN_HELP)] = False,
-    teacher: Annotated[str, Option(help="The teacher of --then-teach.")] = "aware-cmdp",
+    teacher: Annotated[str, "The teacher of --then-teach."] = "aware-cmdp",
     show_most: Annotated[int, Option("--show", min=0, help=SHOWN_HELP)] = 5,
     full: FullOption = False,
-    instead: Annotated[Path | None, Option(help=INSTEAD_HELP)] = None,
+    instead: Annotated[Path | None, INSTEAD_HELP] = None,
 ) -> Result:
     """Learn from recorded demonstrations: what they show, with its uncertainty, and what the learner makes of them.
 
@@ -264,11 +263,11 @@ def _learned(about: Subject, log: "tl.Demonstrations", response: "tl.Response") 
 
 def infer(
     chosen: Place,
-    rounds: Annotated[Path | None, Option(help=ROUNDS_HELP)] = None,
-    demonstrations: Annotated[Path | None, Option(help=BEHAVIOUR_HELP)] = None,
-    observed: Annotated[str, Option(help="expectation: all of mu was seen. reward: mu_r alone.")] = "expectation",
+    rounds: Annotated[Path | None, "Rounds of teach --save: infer the soft learner that gave these responses."] = None,
+    demonstrations: Annotated[Path | None, BEHAVIOUR_HELP] = None,
+    observed: Annotated[str, "expectation: all of mu was seen. reward: mu_r alone."] = "expectation",
     n_trajectories: Annotated[int, Option(min=0, help="Trajectories of each response; 0 if exact.")] = 0,
-    weights: Annotated[str, Option(help="The reward weights of the behaviour, such as 1,0.9,0.2, if known.")] = "",
+    weights: Annotated[str, "The reward weights of the behaviour, such as 1,0.9,0.2, where they are known."] = "",
 ) -> Result:
     """Infer a soft learner from its responses, or preferences from behaviour alone.
 
