@@ -75,11 +75,12 @@ def teaching(
 def performed(name: str, request: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The events of a job, each sent as a JSON text and read again."""
     from tutelage.playground.jobs import run_job
+    from tutelage.playground.workers import as_json
 
     sent: list[tuple[str, dict[str, Any]]] = []
 
     def send(event: str, data: Any) -> None:
-        sent.append((event, json.loads(json.dumps(data, allow_nan=False))))
+        sent.append((event, json.loads(as_json(data))))
 
     run_job(name, json.dumps(request), send)
     return sent
@@ -125,7 +126,7 @@ def running(settings: Any = None) -> Iterator[str]:
 
     listening = socket.create_server(("127.0.0.1", 0))
     settings = settings or Settings(time_limit=600.0)
-    server = Announced(configured(make_app(settings), settings.client_seconds, log_level="critical"))
+    server = Announced(configured(make_app(settings), settings.client_seconds))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:

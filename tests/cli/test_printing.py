@@ -1,15 +1,23 @@
 """Output: progress on a terminal only, a reader that stops, a disk that is full."""
 
+import json
+import math
 import os
 import pty
 import resource
 import subprocess
 import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
+import numpy as np
 import pytest
+import typer
 from cli_support import PROGRAM
+from typer.testing import CliRunner
 
-from tutelage.cli.printing import complain, say, table
+from tutelage.cli.printing import as_command, complain, say, table
 
 
 def test_a_terminal_shows_progress(tmp_path):
@@ -69,3 +77,30 @@ def test_texts_are_printed_as_they_are(capsys):
     complain(name)
     said = capsys.readouterr()
     assert said.out.count(name) == 5 and name in said.err
+
+
+@dataclass(frozen=True)
+class Trip:
+    """Options that several commands may share."""
+
+    to: Annotated[str, "The place to go to."] = "town"
+    times: Annotated[int, "How often."] = 1
+
+
+def test_a_command_shows_its_result_as_text_or_as_json():
+    """Arrays become lists, dataclasses objects, paths texts, and numbers that are not finite null."""
+
+    def walk(chosen: Trip, start: Annotated[str, "The place to leave."]):
+        data = {"trip": chosen, "steps": np.array([1.0, math.inf]), "sum": np.float64(2), "map": Path("a/b")}
+        return data, [f"from {start} to {chosen.to}"], [Path("walked.csv")], ["it rains"]
+
+    app = typer.Typer()
+    app.command()(as_command(walk))
+    asked = CliRunner().invoke(app, ["home", "--times", "2"])
+    assert asked.stdout == "from home to town\nWritten: walked.csv\n"
+    assert asked.stderr == "tutelage: it rains\n"
+    data = CliRunner().invoke(app, ["home", "--times", "2", "--json"])
+    told = {"files": ["walked.csv"], "trip": {"to": "town", "times": 2}, "steps": [1, None], "sum": 2, "map": "a/b"}
+    assert json.loads(data.stdout) == told and data.stderr == ""
+    described = CliRunner().invoke(app, ["--help"]).stdout
+    assert all(text in described for text in ("The place to leave.", "The place to go to.", "How often.", "--json"))

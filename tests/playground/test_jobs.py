@@ -342,7 +342,7 @@ def test_a_file_that_a_user_brings_or_takes_is_never_written_to_disk(monkeypatch
     for place, name in ((Path, "open"), (Path, "write_bytes"), (tempfile, "mkdtemp"), (tempfile, "mkstemp")):
         monkeypatch.setattr(place, name, refuse)
     tl.save(SMALL.domain("L2"), content := Content())
-    ((_, about),) = performed("open", {"file": base64.b64encode(content.getvalue()).decode()})
+    ((_, about),) = performed("domain", {"file": base64.b64encode(content.getvalue()).decode()})
     assert about["n_states"] == 17
     scene = {"world": world, "learner": learner}
     assert performed("transcript", request("aware_cmdp", "hard")) == [("file", kept)]

@@ -24,6 +24,7 @@ from tutelage.model.mdp import Domain
 from tutelage.playground.jobs import run_job
 from tutelage.playground.schema import aware_teacher, known_players
 from tutelage.playground.server import bundled
+from tutelage.playground.workers import as_json
 from tutelage.registry import make_learner, make_teacher
 from tutelage.roles import Learner, Lesson, Round
 
@@ -230,7 +231,7 @@ def _answers() -> Iterator[tuple[str, Any]]:
 
     def events(job: str, request: str) -> list[Any]:
         sent: list[Any] = []
-        run_job(job, request, lambda name, data: sent.append([name, data]))
+        run_job(job, request, lambda name, data: sent.append([name, json.loads(as_json(data))]))
         return sent[:-1] + events("bound", request) if sent[-1][0] == "later" else sent
 
     for teacher, most in (("volume_search", 20), ("bilevel", 1)):

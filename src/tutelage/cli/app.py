@@ -1,14 +1,15 @@
 """The commands, and their help; `tutelage serve`, the playground in the browser."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from tutelage import __version__
 from tutelage.cli.domains import from_environment, from_file, info
 from tutelage.cli.experiments import demo, reproduce, sweep
-from tutelage.cli.printing import say
+from tutelage.cli.printing import as_command, say
 from tutelage.cli.teach import infer, learn, teach, teach_help
 from tutelage.outcomes import needed_for
 
@@ -27,7 +28,7 @@ def _version(is_asked: bool) -> None:
 
 def _tutelage(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Plan what to demonstrate to a learner that has preferences and constraints of its own."""
@@ -35,12 +36,12 @@ def _tutelage(
 
 def serve(
     file: Annotated[
-        Path | None, typer.Argument(help="A domain (.npz), or a world, rounds or a story (.json), to open on the page.")
+        Path | None, Argument(help="A domain (.npz), or a world, rounds or a story (.json), to open on the page.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen at; 0 for any free port.")] = 8000,
-    host: Annotated[str, typer.Option(help="The address; only this machine can reach 127.0.0.1.")] = "127.0.0.1",
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
-    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds after which a computation is stopped.")] = 60.0,
+    port: Annotated[int, Option(min=0, max=65535, help="The port to listen at; 0 for any free port.")] = 8000,
+    host: Annotated[str, Option(help="The address; only this machine can reach 127.0.0.1.")] = "127.0.0.1",
+    browser: Annotated[bool, Option("--browser/--no-browser", help="Open the page.")] = True,
+    time_limit: Annotated[float, Option(min=0.1, help="Seconds after which a computation is stopped.")] = 60.0,
 ) -> None:
     """Serve the playground: paint a world, teach a learner in it, or play the teacher or the learner.
 
@@ -62,17 +63,17 @@ def serve(
 
 def make_app() -> typer.Typer:
     """The command line, with the players that the registry has now."""
-    app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", epilog=EPILOG)
+    shared: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": "rich"}
+    app = typer.Typer(epilog=EPILOG, **shared)
     app.callback()(_tutelage)
-    app.command()(demo)
-    app.command(help=teach_help())(teach)
-    app.command()(learn)
-    sources = typer.Typer(
-        no_args_is_help=True, rich_markup_mode="rich", help="Write a domain file from another source."
-    )
-    sources.command("gymnasium")(from_environment)
-    sources.command("graph")(from_file)
+    app.command()(as_command(demo))
+    app.command(help=teach_help())(as_command(teach))
+    app.command()(as_command(learn))
+    sources = typer.Typer(help="Write a domain file from another source.", **shared)
+    sources.command("gymnasium")(as_command(from_environment))
+    sources.command("graph")(as_command(from_file))
     app.add_typer(sources, name="import")
-    for command in (info, infer, sweep, reproduce, serve):
-        app.command()(command)
+    for command in (info, infer, sweep, reproduce):
+        app.command()(as_command(command))
+    app.command()(serve)
     return app

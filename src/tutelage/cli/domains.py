@@ -3,24 +3,24 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 import tutelage as tl
-from tutelage.cli.printing import AsJson, show
+from tutelage.cli.printing import Result
+from tutelage.cli.subject import read_options
 from tutelage.outcomes import InvalidInput, as_text, needed_for
 
-OUT_HELP = "The domain file to write, .npz."
+OutOption = Annotated[Path, Option("--out", "-o", help="The domain file to write, .npz.")]
 CLASSES_HELP = "Preference features: attributes, or lengths by class, such as highway=service+track,toll."
 
 
 def from_environment(
-    name: Annotated[str, typer.Argument(help="The name of an environment with a table, such as FrozenLake-v1.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help=OUT_HELP)],
-    discount: Annotated[float, typer.Option(help="The weight of the next step, up to 1: then episodes end.")] = 0.99,
-    cells: Annotated[bool, typer.Option("--cells", help="Add a reward feature for the arrival in each state.")] = False,
-    option: Annotated[list[str] | None, typer.Option(help="An option of the environment, is_slippery=False.")] = None,
-    as_json: AsJson = False,
-) -> None:
+    name: Annotated[str, "The name of an environment with a table, such as FrozenLake-v1."],
+    out: OutOption,
+    discount: Annotated[float, "The weight of the next step, up to 1: then episodes end."] = 0.99,
+    cells: Annotated[bool, Option("--cells", help="Add a reward feature for the arrival in each state.")] = False,
+    option: Annotated[list[str] | None, "An option of the environment, is_slippery=False."] = None,
+) -> Result:
     """Write the table of a Gymnasium environment as a domain: its reward, and a preference feature for each action.
 
     With --cells, a learner also matches where the agent arrives: each state is a reward feature.
@@ -31,7 +31,6 @@ def from_environment(
     """
     with needed_for("import gymnasium", "gymnasium"):
         import gymnasium
-    from tutelage.cli.subject import read_options
     from tutelage.environments.gymnasium import environment_domain
     from tutelage.environments.roads import as_value
 
@@ -41,26 +40,23 @@ def from_environment(
     # Making an environment runs code of its own, after importing the module that its name may have.
     except Exception as error:
         raise InvalidInput(f"Gymnasium cannot make {name!r}: {error}") from error
-    _save(environment_domain(env, discount, with_cells=cells), out, as_json)
+    return _saved(environment_domain(env, discount, with_cells=cells), out)
 
 
 def from_file(
-    path: Annotated[Path, typer.Argument(help="A GraphML, GML or CSV file; a line of CSV is an edge.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help=OUT_HELP)],
-    start: Annotated[str, typer.Option(help="The node where journeys start.")],
-    goal: Annotated[list[str] | None, typer.Option(help="A node where journeys end; may be repeated.")] = None,
-    discount: Annotated[
-        float, typer.Option(help="Of one step, or of one unit of the duration; 1 where journeys end.")
-    ] = 0.999,
-    duration: Annotated[str, typer.Option(help="The attribute that is the time an edge takes, such as km.")] = "",
-    rewards: Annotated[str, typer.Option(help="The numeric attributes that are reward features.")] = "length",
-    preferences: Annotated[str, typer.Option(help=CLASSES_HELP)] = "",
-    measure: Annotated[str, typer.Option(help="The attribute to count by class; default: the first reward.")] = "",
-    names: Annotated[str, typer.Option(help="The attribute that names the edges, such as name.")] = "",
-    undirected: Annotated[bool, typer.Option("--undirected", help="Edges of a CSV file go both ways.")] = False,
-    merge: Annotated[bool, typer.Option("--merge", help="Leave out nodes with one way through, as bends.")] = False,
-    as_json: AsJson = False,
-) -> None:
+    path: Annotated[Path, "A GraphML, GML or CSV file; a line of CSV is an edge."],
+    out: OutOption,
+    start: Annotated[str, Option(help="The node where journeys start.")],
+    goal: Annotated[list[str] | None, "A node where journeys end; may be repeated."] = None,
+    discount: Annotated[float, "Of one step, or of one unit of the duration; 1 where journeys end."] = 0.999,
+    duration: Annotated[str, "The attribute that is the time an edge takes, such as km."] = "",
+    rewards: Annotated[str, "The numeric attributes that are reward features."] = "length",
+    preferences: Annotated[str, CLASSES_HELP] = "",
+    measure: Annotated[str, "The attribute to count by class; default: the first reward."] = "",
+    names: Annotated[str, "The attribute that names the edges, such as name."] = "",
+    undirected: Annotated[bool, Option("--undirected", help="Edges of a CSV file go both ways.")] = False,
+    merge: Annotated[bool, Option("--merge", help="Leave out nodes with one way through, as bends.")] = False,
+) -> Result:
     """Write a graph as a domain: nodes are states, edges are choices, attributes are features.
 
     [bold]tutelage import graph roads.graphml --start a --goal z --duration km --rewards km -o roads.npz[/bold]
@@ -69,10 +65,14 @@ def from_file(
     """
     from tutelage.experiments.worlds import named_parts
 
-    graph, counted = tl.read_graph(path, is_directed=not undirected), list(named_parts(rewards))
+    graph = tl.read_graph(path, is_directed=not undirected)
     nodes = {str(node): node for node in graph.nodes}
-    # attribute, or attribute=class+class: each class is one feature.
-    classes = [part.partition("=") for part in named_parts(preferences)]
+    counted = named_parts(rewards)
+    classes: dict[str, list[str] | None] = {}
+    for part in named_parts(preferences):
+        # attribute, or attribute=class+class: each class is one feature.
+        name, sign, kinds = part.partition("=")
+        classes[name] = [kind for kind in kinds.split("+") if kind] if sign else None
     domain = tl.from_graph(
         graph,
         start=nodes.get(start, start),
@@ -80,29 +80,26 @@ def from_file(
         discount=discount,
         duration=duration or None,
         reward_attributes=counted,
-        preference_attributes={
-            name: [kind for kind in kinds.split("+") if kind] if sign else None for name, sign, kinds in classes
-        },
-        measure=measure or (counted[0] if counted else None),
+        preference_attributes=classes,
+        measure=measure or next(iter(counted), None),
         choice_names=names or None,
         merge=merge,
     )
-    _save(domain, out, as_json)
+    return _saved(domain, out)
 
 
-def _save(domain: "tl.Domain", out: Path, as_json: bool) -> None:
+def _saved(domain: "tl.Domain", out: Path) -> Result:
     from tutelage.data.describing import describe
 
     tl.save(domain, out)
     about = describe(domain)
-    show(about, [summary(about)], [out], as_json=as_json)
+    return about, [summary(about)], [out]
 
 
 def info(
-    path: Annotated[Path, typer.Argument(help="A domain file, .npz.")],
-    recordings: Annotated[Path | None, typer.Option(help="Also describe a recording, .csv, .jsonl or .npz.")] = None,
-    as_json: AsJson = False,
-) -> None:
+    path: Annotated[Path, "A domain file, .npz."],
+    recordings: Annotated[Path | None, "Also describe a recording, .csv, .jsonl or .npz."] = None,
+) -> Result:
     """Describe a domain: sizes, names, features, whether goals can be reached, and the least possible allowances.
 
     [bold]tutelage info lake.npz[/bold]
@@ -112,23 +109,25 @@ def info(
     from tutelage.data.describing import describe, recorded_features, recorded_lines
 
     domain = tl.load(path)
-    about, lines = describe(domain), []
+    about = describe(domain)
+    lines = [str(path), summary(about)]
     if recordings is not None:
         log = tl.load_demonstrations(recordings, domain)
         about["recorded"] = recorded_features(domain, log)
-        lines = [f"{log} in {recordings}", *recorded_lines(about["recorded"])]
-    show(about | {"files": [str(path)]}, [str(path), summary(about), *lines], as_json=as_json)
+        lines += [f"{log} in {recordings}", *recorded_lines(about["recorded"])]
+    return about | {"files": [path]}, lines
 
 
 def summary(about: dict[str, Any]) -> str:
     """The description of a domain as lines, with at most five names of one kind."""
     low, high = about["discount"]
     discount = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    lines = [f"{about['states']} states, {about['choices']} choices, discount {discount}"]
+    sizes = f"{about['states']} states, {about['choices']} choices, discount {discount}"
     if high == 1 and about["horizon"] is None:
-        lines[0] += ": some policies go on for ever"
+        sizes += ": some policies go on for ever"
     elif high == 1:
-        lines[0] += f": every policy ends, after at most {about['horizon']:.4g} steps on average"
+        sizes += f": every policy ends, after at most {about['horizon']:.4g} steps on average"
+    lines = [sizes]
     for key in ("starts", "goals", "action_names", "state_names"):
         listed, total = about[key][:5], about.get(f"n_{key}", about["states"])
         names = "; ".join(map(as_text, listed)) or "none"

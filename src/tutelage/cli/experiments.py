@@ -3,12 +3,12 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 import tutelage as tl
-from tutelage.cli.printing import AsJson, complain, progress, show
+from tutelage.cli.printing import Result, complain, progress
 from tutelage.outcomes import InvalidInput, Unavailable
 from tutelage.registry import look_up
 
@@ -16,17 +16,15 @@ if TYPE_CHECKING:
     from tutelage.experiments import run, settings, store
 
 NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6, figure7, beyond, arena or all"
-ROWS_HELP = "Write the rows to this file: .csv, .jsonl, .json or .parquet."
-PICTURE_HELP = "Draw the means, and rewards over rounds; adds .png and .svg."
+JobsOption = Annotated[int, Option(min=0, help="Processes on this machine; 0 for one per core.")]
 
 
 def demo(
-    seed: Annotated[int, typer.Option(help="The seed of the published object world.")] = 0,
-    size: Annotated[int, typer.Option(help="Cells along one side of the grid.")] = 10,
-    allowance: Annotated[float, typer.Option(help="Discounted visits of L2 to each kind of cell it avoids.")] = 2.5,
-    picture: Annotated[Path, typer.Option(help="Path of the picture; .png and .svg are added.")] = Path("demo"),
-    as_json: AsJson = False,
-) -> None:
+    seed: Annotated[int, "The seed of the published object world."] = 0,
+    size: Annotated[int, "Cells along one side of the grid."] = 10,
+    allowance: Annotated[float, "Discounted visits of L2 to each kind of cell it avoids."] = 2.5,
+    picture: Annotated[Path, "Path of the picture; .png and .svg are added."] = Path("demo"),
+) -> Result:
     """Teach learners L1 to L5 in one world: by a teacher that ignores their preferences, and by one that knows them.
 
     Then teach L2 with hard limits by every teacher, the two adaptive ones included. Prints tables and draws a picture.
@@ -43,19 +41,18 @@ def demo(
     with progress("teaching", targets.N_DEMO_TASKS) as done:
         data, parts, drawn = targets.demo(world, allowance, done)
     files = [str(path) for path in tl.save_picture(drawn, picture)]
-    show(data | {"pictures": files}, [*parts, f"Picture: {', '.join(files)}"], as_json=as_json)
+    return data | {"pictures": files}, [*parts, f"Picture: {', '.join(files)}"]
 
 
 def sweep(
-    plan: Annotated[Path, typer.Argument(help="A TOML file: domains, learners, teachers and seeds.")],
-    out: Annotated[Path, typer.Option(help="Folder for the store of results.")] = Path("results"),
-    jobs: Annotated[int, typer.Option(min=0, help="Processes on this machine; 0 for one per core.")] = 0,
-    address: Annotated[str, typer.Option(help="Instead of processes: the address of a Dask scheduler.")] = "",
-    retry: Annotated[bool, typer.Option("--retry", help="Compute the rows that failed again.")] = False,
-    rows: Annotated[Path | None, typer.Option(help=ROWS_HELP)] = None,
-    picture: Annotated[Path | None, typer.Option(help=PICTURE_HELP)] = None,
-    as_json: AsJson = False,
-) -> None:
+    plan: Annotated[Path, "A TOML file: domains, learners, teachers and seeds."],
+    out: Annotated[Path, "Folder for the store of results."] = Path("results"),
+    jobs: JobsOption = 0,
+    address: Annotated[str, "Instead of processes: the address of a Dask scheduler."] = "",
+    retry: Annotated[bool, Option("--retry", help="Compute the rows that failed again.")] = False,
+    rows: Annotated[Path | None, "Write the rows to this file: .csv, .jsonl, .json or .parquet."] = None,
+    picture: Annotated[Path | None, "Draw the means, and rewards over rounds; adds .png and .svg."] = None,
+) -> Result:
     """Compare teachers over your own domains and learners. The same command continues a run that was stopped.
 
     A list in the plan means "each of these". Each row is stored as soon as it is computed, and a task that fails is a
@@ -70,7 +67,7 @@ def sweep(
     from tutelage.experiments import means, run, sweeps
 
     tasks, kept = sweeps.open_sweep(plan, out, retry=retry)
-    _compute("sweep", tasks, kept, run.Backend(1 if address else jobs or os.cpu_count() or 1, address))
+    _compute("sweep", tasks, kept, run.Backend(jobs or os.cpu_count() or 1, address))
     result = sweeps.collected(tasks, kept.rows())
     files = [] if picture is None else tl.save_picture(result.picture(), picture)
     if picture is not None and any(row["n_rounds"] > 1 for row in result.rows):
@@ -78,32 +75,20 @@ def sweep(
     if rows is not None:
         result.to_file(rows)
         files.append(rows)
-    _show_rows(result, means.tables_of(result.means()), files, [], as_json)
-
-
-def _show_rows(
-    result: "tl.Sweep", tables: Sequence[Any], files: Sequence[Path], warnings: Sequence[str], as_json: bool
-) -> None:
-    """Rows as data, or their tables, and why some failed."""
-    from tutelage.experiments.means import reasons
-
-    show({"rows": [dict(row) for row in result.rows]}, tables, files, as_json=as_json)
-    for sentence in () if as_json else (*reasons(result.failed), *warnings):
-        complain(sentence)
+    return {"rows": result.rows}, means.tables_of(result.means()), files, means.reasons(result.failed)
 
 
 def reproduce(
-    what: Annotated[str, typer.Argument(help=f"{NAMES}: a table, a figure, or everything with a report.")],
-    worlds: Annotated[int, typer.Option(min=1, help="Number of worlds in each set; the paper has 10.")] = 10,
-    jobs: Annotated[int, typer.Option(min=0, help="Processes on this machine; 0 for one per core.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the results, the figures and the report.")] = Path("results"),
-    quick: Annotated[bool, typer.Option("--quick", help="arena: two small worlds and two seeds.")] = False,
-    slow: Annotated[bool, typer.Option(help="Add the readings of figure3-table that take hours.")] = False,
-    resume: Annotated[bool, typer.Option(help="Use the rows that the store has, or compute them again.")] = True,
-    backend: Annotated[str, typer.Option(help="processes, or dask for an existing cluster.")] = "processes",
-    address: Annotated[str, typer.Option(help="Address of the Dask scheduler, such as tcp://host:8786.")] = "",
-    as_json: AsJson = False,
-) -> None:
+    what: Annotated[str, f"{NAMES}: a table, a figure, or everything with a report."],
+    worlds: Annotated[int, Option(min=1, help="Number of worlds in each set; the paper has 10.")] = 10,
+    jobs: JobsOption = 0,
+    out: Annotated[Path, "Folder for the results, the figures and the report."] = Path("results"),
+    quick: Annotated[bool, Option("--quick", help="arena: two small worlds and two seeds.")] = False,
+    slow: Annotated[bool, "Add the readings of figure3-table that take hours."] = False,
+    resume: Annotated[bool, "Use the rows that the store has, or compute them again."] = True,
+    backend: Annotated[str, "processes, or dask for an existing cluster."] = "processes",
+    address: Annotated[str, "Address of the Dask scheduler, such as tcp://host:8786."] = "",
+) -> Result:
     """Reproduce the paper's tables and figures, each number beside the printed one.
 
     The numbers are the paper's; figure3-table is the table inside Figure 3, with those of Figures 4 and 5.
@@ -125,34 +110,36 @@ def reproduce(
         raise InvalidInput("an address, as tcp://127.0.0.1:8786, is needed for the backend 'dask' and for no other")
     chosen = run.Backend(jobs or os.cpu_count() or 1, address)
     if what == "arena":
-        _arena(out, 2 if quick else worlds, quick, chosen, as_json)
-        return
+        return _arena(out, 2 if quick else worlds, quick, chosen)
     names = list(TARGETS) if what == "all" else [what]
     for name in names:
         look_up(TARGETS, name, "table or figure")
-    tasks, kept = tasks_of(names, worlds, is_slow=slow), store.Store(out / "results.sqlite")
+    tasks = tasks_of(names, worlds, is_slow=slow)
+    kept = store.Store(out / "results.sqlite")
     if not resume:
         kept.drop(task.key for task in tasks)
     _compute(what, tasks, kept, chosen)
     data, grids, written = produce(names, kept.rows(), worlds, out, with_report=what == "all")
-    data |= {"tables": [grid._asdict() for grid in grids]}
-    show(data, grids, written, as_json=as_json)
+    data["tables"] = [grid._asdict() for grid in grids]
+    return data, grids, written
 
 
-def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "run.Backend", as_json: bool) -> None:
-    """Compute, write and print the arena's tables."""
+def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "run.Backend") -> Result:
+    """Compute and write the arena's tables."""
     from tutelage.data.files import write_whole
-    from tutelage.experiments import arena, sweeps
+    from tutelage.experiments import arena, means, sweeps
 
     tasks, kept = sweeps.open_sweep(arena.plan(n_seeds, is_quick=is_quick), out, retry=False, **arena.offer())
     tasks = [task for task in tasks if not arena.is_repeated(task)]
     _compute("arena", tasks, kept, backend)
     result = sweeps.collected(tasks, kept.rows())
-    files, grids = [out / f"arena.{suffix}" for suffix in ("csv", "md", "png")], list(arena.tables(result.rows))
-    result.to_file(files[0])
-    write_whole(files[1], "\n".join(grid.markdown() for grid in grids).encode())
-    arena.figure(result.rows).savefig(files[2], dpi=100)
-    _show_rows(result, grids, files, arena.broken_bounds(result.rows), as_json)
+    grids = list(arena.tables(result.rows))
+    rows, text, picture = (out / f"arena.{suffix}" for suffix in ("csv", "md", "png"))
+    result.to_file(rows)
+    write_whole(text, "\n".join(grid.markdown() for grid in grids).encode())
+    arena.figure(result.rows).savefig(picture, dpi=100)
+    warnings = means.reasons(result.failed) + arena.broken_bounds(result.rows)
+    return {"rows": result.rows}, grids, [rows, text, picture], warnings
 
 
 def _compute(what: str, tasks: "Sequence[settings.Task]", kept: "store.Store", backend: "run.Backend") -> None:

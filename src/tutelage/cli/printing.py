@@ -1,21 +1,24 @@
-"""Output to the terminal: tables and JSON to standard output, progress and errors to standard error."""
+"""Commands and their output: tables and JSON to standard output, progress and errors to standard error."""
 
 import json
-import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
 from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Column, Table
+from rich.table import Table
+from typer import Argument, Option
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+# What a command returns: the arguments of `show`.
+Result = tuple[Any, ...]
 # Texts are printed as they are: rich would read [bold] and :b: in a name as markup and as a picture.
 VERBATIM: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
 
@@ -32,31 +35,65 @@ class _Output(Console):
         sys.exit(141)
 
 
-def show(data: Mapping[str, Any], parts: Iterable[Any], files: Iterable[Path] = (), *, as_json: bool) -> None:
+def as_command(work: Callable[..., Result]) -> Callable[..., None]:
+    """Prints the result, or with --json its data. Texts in annotations are help; the fields of `chosen` are options."""
+    own = dict(signature(work).parameters)
+    chosen = own.pop("chosen", None)
+    shared = signature(chosen.annotation).parameters if chosen else {}
+
+    @wraps(work)
+    def called(as_json: bool, **given: Any) -> None:
+        if chosen:
+            given["chosen"] = chosen.annotation(**{name: given.pop(name) for name in shared})
+        show(*work(**given), as_json=as_json)
+
+    option = Option("--json", help="Print one JSON object and nothing else.")
+    as_json = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option])
+    # In a signature, those that are required come first.
+    options = sorted([*shared.values(), *own.values()], key=lambda option: option.default is not option.empty)
+    called.__signature__ = Signature([*map(_helped, options), as_json])  # type: ignore[attr-defined]
+    return called
+
+
+def _helped(given: Parameter) -> Parameter:
+    """The parameter with its text as typer has it: of an option, or of an argument where it has no default."""
+    kind, about = get_args(given.annotation)
+    if not isinstance(about, str):
+        return given
+    made = Argument(help=about) if given.default is given.empty else Option(help=about)
+    return given.replace(annotation=Annotated[kind, made])
+
+
+def show(
+    data: Any, parts: Iterable[Any], files: Iterable[Path] = (), notes: Iterable[str] = (), *, as_json: bool
+) -> None:
     """A result: one JSON object and nothing else, or its tables and lines; and the names of the files written.
 
-    parts: texts, or the title, header, body and perhaps the caption of a table.
+    parts: texts, or the title, header, body and perhaps the caption of a table. notes: for standard error.
     """
     if as_json:
-        say(json.dumps({"files": [*map(str, files)], **_plain(data)}, allow_nan=False, default=str))
+        text = json.dumps({"files": [*files], **data}, default=_plain)
+        # JSON has no infinite numbers and no NaN: they become null.
+        say(json.dumps(json.loads(text, parse_constant=lambda name: None)))
         return
     for part in (*parts, *(f"Written: {path}" for path in files)):
         say(part if isinstance(part, str) else table(*part))
+    for sentence in notes:
+        complain(sentence)
 
 
 def _plain(value: Any) -> Any:
-    """For JSON: a number that is not finite is null."""
-    if isinstance(value, Mapping):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    """For JSON: an array as a list, a dataclass by its fields, everything else as its text."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "") -> Table:
     """A table whose first column names its rows."""
-    columns = [Column(heading, justify="right" if number else "left") for number, heading in enumerate(header)]
-    made = Table(*columns, title=title, caption=caption or None, title_justify="left", caption_justify="left")
+    made = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
+    for number, heading in enumerate(header):
+        made.add_column(heading, justify="right" if number else "left")
     for row in body:
         made.add_row(*row)
     return made
@@ -65,8 +102,8 @@ def table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], capt
 def say(what: Any) -> None:
     """Print a text or a table to standard output, without markup. Where that is a file, a table is not narrow."""
     console = _Output(**VERBATIM)
-    if not console.is_terminal and console.width < 160:
-        console = _Output(width=160, **VERBATIM)
+    if not console.is_terminal:
+        console.width = max(console.width, 160)
     console.print(what, soft_wrap=isinstance(what, str))
 
 
@@ -90,10 +127,10 @@ def complain_of_file(error: OSError) -> None:
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[..., None]]:
     """A progress bar on standard error, if it is a terminal: a function of a text, and of the steps that are done."""
-    amount = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
-    columns = (*amount, *times, TextColumn("{task.fields[last]}", style="dim"))
+    amount = ("{task.description}", BarColumn(), MofNCompleteColumn())
+    times = (TimeElapsedColumn(), "left:", TimeRemainingColumn())
+    last = TextColumn("{task.fields[last]}", style="dim")
     console = Console(stderr=True, **VERBATIM)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*amount, *times, last, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total, last="")
         yield lambda text, n_steps=1: bar.update(task, advance=n_steps, last=text)

@@ -1,28 +1,25 @@
 """`tutelage teach`, `learn` and `infer`: one learner, taught, shown a recording, or known by its answers only."""
 
 import inspect
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Option
 
 import tutelage as tl
-from tutelage.cli import subject
-from tutelage.cli.printing import AsJson, complain, progress, show
+from tutelage.cli.printing import Result, complain, progress
+from tutelage.cli.subject import Chosen, Place, Subject, feature, read_options, read_weights
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS
 
-OPTION_HELP = "An option of the teacher, such as stop_tolerance=0.001; may be repeated."
+RECORDINGS_HELP = "The recording of --allowance recorded: .csv with a line per visit, .jsonl or .npz."
 TIME_HELP = "Seconds after which to stop with the rounds, the lesson and the bound found so far."
 SHOW_HELP = "Print at most this many demonstrations of the lesson, by name, with their shares and features."
 DEMONSTRATIONS_HELP = "Write the demonstrations to this .jsonl, .csv, .geojson or .gpx file; as many as --show, or 20."
 POLICY_HELP = "Write the policy of the lesson to this .csv or .jsonl file, a line for each visited state and choice."
-TEACHER_HELP = "The teacher. Default: aware-cmdp in a domain with goals, bilevel in others."
-RECORDINGS_HELP = "The recording of --allowance recorded: .csv with a line per visit, .jsonl or .npz."
-PLANE_HELP = "With --picture: two reward features, such as star,plus, whose reachable set to draw too."
 PICTURE_HELP = (
     "Draw the world, or features and map of a domain, and what was learned, with --show also routes; .png, .svg."
 )
@@ -30,36 +27,26 @@ RECORDING_HELP = "The recording: .csv with a line per visit, .jsonl with a line 
 THEN_HELP = "Then plan what to show instead, for the true weights, by --teacher."
 SHOWN_HELP = "With --then-teach: print at most this many demonstrations to show instead."
 INSTEAD_HELP = "With --then-teach: write the demonstrations to show instead to this .jsonl or .csv file."
-ROUNDS_HELP = "Rounds that teach --save wrote: infer the soft learner that gave these responses."
 BEHAVIOUR_HELP = "Demonstrations that tutelage.save_demonstrations wrote: infer what is avoided, and how strongly."
-BEHAVIOUR_WEIGHTS_HELP = "The reward weights of the behaviour, such as 1,0.9,0.2, where they are known."
+
+FullOption = Annotated[bool, Option("--full", help="Print every step of the demonstrations, not only turns.")]
 
 
 def teach(
-    world: subject.WorldOption = "",
-    domain: subject.DomainOption = None,
-    learner: subject.LearnerOption = "",
-    preferences: subject.PreferencesOption = "",
-    model: subject.ModelOption = "",
-    teacher: Annotated[str, typer.Option(help=TEACHER_HELP)] = "",
-    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
-    weights: subject.WeightsOption = "",
-    mismatch_penalty: subject.MismatchOption = None,
-    violation_penalty: subject.ViolationOption = None,
-    allowance: subject.AllowanceOption = "",
-    learner_option: subject.LearnerOptions = None,
-    recordings: Annotated[Path | None, typer.Option(help=RECORDINGS_HELP)] = None,
-    max_rounds: Annotated[int, typer.Option(help="The most rounds of an adaptive teacher.")] = 100,
-    time_limit: Annotated[float | None, typer.Option(help=TIME_HELP)] = None,
-    save: Annotated[Path | None, typer.Option(help="Write the rounds to this .npz file after every round.")] = None,
-    show_most: Annotated[int, typer.Option("--show", min=0, help=SHOW_HELP)] = 0,
-    full: subject.FullOption = False,
-    demonstrations: Annotated[Path | None, typer.Option(help=DEMONSTRATIONS_HELP)] = None,
-    policy: Annotated[Path | None, typer.Option(help=POLICY_HELP)] = None,
-    picture: Annotated[Path | None, typer.Option(help=PICTURE_HELP)] = None,
-    plane: Annotated[str, typer.Option(help=PLANE_HELP)] = "",
-    as_json: AsJson = False,
-) -> None:
+    chosen: Chosen,
+    teacher: Annotated[str, "The teacher. Default: aware-cmdp in a domain with goals, bilevel in others."] = "",
+    option: Annotated[list[str] | None, "A teacher option, such as stop_tolerance=0.001; may be repeated."] = None,
+    recordings: Annotated[Path | None, RECORDINGS_HELP] = None,
+    max_rounds: Annotated[int, "The most rounds of an adaptive teacher."] = 100,
+    time_limit: Annotated[float | None, TIME_HELP] = None,
+    save: Annotated[Path | None, "Write the rounds to this .npz file after every round."] = None,
+    show_most: Annotated[int, Option("--show", min=0, help=SHOW_HELP)] = 0,
+    full: FullOption = False,
+    demonstrations: Annotated[Path | None, DEMONSTRATIONS_HELP] = None,
+    policy: Annotated[Path | None, POLICY_HELP] = None,
+    picture: Annotated[Path | None, PICTURE_HELP] = None,
+    plane: Annotated[str, "With --picture: two reward features, as star,plus, whose reachable set to draw too."] = "",
+) -> Result:
     """Teach a learner. Prints its response, what it gives up, and a bound on what any lesson could achieve.
 
     [bold]tutelage teach --world published:0:10 --learner L3 --teacher bilevel[/bold]
@@ -68,22 +55,22 @@ def teach(
 
     [bold]tutelage teach --domain roads.npz --weights km=-1 --allowance kind_lane=0.5/journey --show 3[/bold]
     """
-    about = subject.read_subject(world, domain, weights, learner, preferences)
-    log = None if recordings is None else tl.load_demonstrations(recordings, about.known)
-    about, allowed = subject.with_limits(about, allowance, log)
-    model, teacher = (name.replace("-", "_") or about.usual[k] for k, name in enumerate((model, teacher)))
-    penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
-    player = about.learner(model, learner_option, violation_allowance=allowed, **penalties)
-    chosen = about.teacher(teacher, player, subject.read_options(option or []))
-    transcript = taught(chosen, player, save, max_rounds=max_rounds, time_limit=time_limit)
-    shown = subject.shown(about, player, transcript, show_most or (20 if demonstrations else 0))
-    files = list(_pictures(about, player, learner, transcript, shown, picture, plane))
-    files += subject.write_shown(shown, demonstrations) if shown and demonstrations else []
-    files += _write_policy(about.known, transcript.final.lesson, policy) if policy else []
-    told = {"learner": learner or None, "model": model, "teacher": teacher}
-    data = _data(about, transcript) | (shown.as_data() if shown else {}) | told
-    routes = [shown.text(full=full)] if shown and show_most else []
-    show(data, [*about.journey_sentences, str(transcript), transcript.explain(), *routes], files, as_json=as_json)
+    about = chosen.subject(recordings)
+    model, player = chosen.player(about)
+    teacher = teacher.replace("-", "_") or ("aware_cmdp" if len(about.whole.mdp.goals) else "bilevel")
+    teaching = about.teacher(teacher, player, read_options(option or []))
+    transcript = taught(teaching, player, save, max_rounds=max_rounds, time_limit=time_limit)
+    shown = about.shown(player, transcript, show_most or (20 if demonstrations else 0))
+    files = [*_pictures(about, player, chosen.learner, transcript, shown, picture, plane)]
+    files += _write_shown(shown, demonstrations) + _write_policy(about.known, transcript.final.lesson, policy)
+    data = _data(about, transcript) | (shown.as_data() if shown else {})
+    data |= {"learner": chosen.learner or None, "model": model, "teacher": teacher}
+    kept = "Every journey keeps {} within {:g}, counted in steps of {:.4g}, each step rounded up."
+    parts = [kept.format(name, *limit) for name, limit in about.journey_limits.items()]
+    parts += [str(transcript), transcript.explain()]
+    if shown and show_most:
+        parts.append(shown.text(full=full))
+    return data, parts, files
 
 
 def teach_help() -> str:
@@ -92,8 +79,8 @@ def teach_help() -> str:
     def listed(table: Mapping[str, Any]) -> str:
         return "\n".join(f"- {name.replace('_', '-')}: {entry.about}" for name, entry in table.items())
 
-    head, models, teachers = inspect.cleandoc(teach.__doc__ or ""), listed(LEARNER_MODELS), listed(TEACHERS)
-    return f"{head}\n\nLearner models:\n\n{models}\n\nTeachers:\n\n{teachers}"
+    about = inspect.getdoc(teach)
+    return f"{about}\n\nLearner models:\n\n{listed(LEARNER_MODELS)}\n\nTeachers:\n\n{listed(TEACHERS)}"
 
 
 def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = None, **limits: Any) -> "tl.Transcript":
@@ -112,37 +99,58 @@ def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = Non
             raise
 
 
-def _write_policy(known: "tl.Domain", lesson: "tl.Lesson", path: Path) -> list[Path]:
+def _write_shown(shown: "tl.Shown | None", path: Path | None) -> list[Path]:
+    """Write demonstrations to a .jsonl, .csv, .geojson or .gpx file, if there are any and a path was given."""
+    from tutelage.data.files import write_table, write_whole
+
+    if not shown or path is None:
+        return []
+    if path.suffix == ".jsonl":
+        write_whole(path, "".join(json.dumps(item.as_data(), default=str) + "\n" for item in shown).encode())
+    elif path.suffix in (".geojson", ".gpx"):
+        write_whole(path, (shown.to_gpx() if path.suffix == ".gpx" else shown.to_geojson()).encode())
+    else:
+        write_table(shown.to_frame(), path)
+    return [path]
+
+
+def _write_policy(known: "tl.Domain", lesson: "tl.Lesson", path: Path | None) -> list[Path]:
     from tutelage.data.describing import policy_columns
     from tutelage.data.files import write_table
 
+    if path is None:
+        return []
     if lesson.policy is None:
         raise InvalidInput("--policy needs a lesson with a policy, but this teacher shows an expectation only")
     write_table(policy_columns(known.mdp, lesson.policy), path)
     return [path]
 
 
-def _data(about: subject.Subject, transcript: "tl.Transcript") -> dict[str, Any]:
-    final, answer, journey = transcript.final, transcript.final.response, transcript.arrival
-    costs = transcript.costs
+def _by_name(names: Sequence[str], values: Any) -> dict[str, Any] | None:
+    return None if values is None else dict(zip(names, values, strict=True))
+
+
+def _data(about: Subject, transcript: "tl.Transcript") -> dict[str, Any]:
+    final, known = transcript.final, about.known
+    answer = final.response
     return {
         "reward": final.response_reward,
         "bound": final.bound,
         "rounds": [taught.as_data() for taught in transcript.rounds],
         "ended": transcript.ended,
-        "arrival": None if journey is None else asdict(journey),
-        "reward_expectation": subject.by_name(about.known.reward_names, answer.expectation.reward),
-        "preference_expectation": subject.by_name(about.known.preference_names, answer.expectation.preference),
-        "learned_weights": None if answer.learned_weights is None else answer.learned_weights.tolist(),
-        "costs": None if costs is None else asdict(costs),
-        "unlimited": list(transcript.unlimited),
+        "arrival": transcript.arrival,
+        "reward_expectation": _by_name(known.reward_names, answer.expectation.reward),
+        "preference_expectation": _by_name(known.preference_names, answer.expectation.preference),
+        "learned_weights": answer.learned_weights,
+        "costs": transcript.costs,
+        "unlimited": transcript.unlimited,
         "journey_limits": {name: limit for name, (limit, _) in about.journey_limits.items()},
-        "certificate": None if answer.certificate is None else answer.certificate.as_data(),
+        "certificate": answer.certificate and answer.certificate.as_data(),
     }
 
 
 def _pictures(
-    about: subject.Subject,
+    about: Subject,
     learner: "tl.Learner",
     preferences: str,
     transcript: "tl.Transcript",
@@ -151,7 +159,7 @@ def _pictures(
     plane: str,
 ) -> Iterator[Path]:
     """The files of the pictures, if they were requested. preferences: of the learner, L1 .. L5."""
-    names = [subject.feature(about.known.reward_names, name.strip()) for name in plane.split(",") if name.strip()]
+    names = [feature(about.known.reward_names, name.strip()) for name in plane.split(",") if name.strip()]
     if names and len(set(names)) != 2:
         raise InvalidInput(f"--plane needs two different reward features, such as star,plus, got {plane!r}")
     if picture is None:
@@ -163,10 +171,11 @@ def _pictures(
     from tutelage.pictures.domains import routes_picture
     from tutelage.roles import limits_of
 
-    limits, of_learner = limits_of(learner, about.known), preferences or "L5"
+    of_learner = preferences or "L5"
     # Other preferences than those of a learner are not drawn in a world.
     is_usual = about.known.preference_names == about.whole.preference_names[: PREFERENCES[of_learner]]
     world = about.world if is_usual else None
+    limits = limits_of(learner, about.known)
     drawn = {"": domain_picture(about.known, transcript, limits, world, of_learner)}
     if names:
         drawn["-plane"] = plane_picture(about.known, learner, transcript.final, (names[0], names[1]))
@@ -177,24 +186,14 @@ def _pictures(
 
 
 def learn(
-    demonstrations: Annotated[Path, typer.Option(help=RECORDING_HELP)],
-    world: subject.WorldOption = "",
-    domain: subject.DomainOption = None,
-    learner: subject.LearnerOption = "",
-    preferences: subject.PreferencesOption = "",
-    model: subject.ModelOption = "",
-    weights: subject.WeightsOption = "",
-    mismatch_penalty: subject.MismatchOption = None,
-    violation_penalty: subject.ViolationOption = None,
-    allowance: subject.AllowanceOption = "",
-    learner_option: subject.LearnerOptions = None,
-    then_teach: Annotated[bool, typer.Option("--then-teach", help=THEN_HELP)] = False,
-    teacher: Annotated[str, typer.Option(help="The teacher of --then-teach.")] = "aware-cmdp",
-    show_most: Annotated[int, typer.Option("--show", min=0, help=SHOWN_HELP)] = 5,
-    full: subject.FullOption = False,
-    instead: Annotated[Path | None, typer.Option(help=INSTEAD_HELP)] = None,
-    as_json: AsJson = False,
-) -> None:
+    demonstrations: Annotated[Path, Option(help=RECORDING_HELP)],
+    chosen: Chosen,
+    then_teach: Annotated[bool, Option("--then-teach", help=THEN_HELP)] = False,
+    teacher: Annotated[str, "The teacher of --then-teach."] = "aware-cmdp",
+    show_most: Annotated[int, Option("--show", min=0, help=SHOWN_HELP)] = 5,
+    full: FullOption = False,
+    instead: Annotated[Path | None, INSTEAD_HELP] = None,
+) -> Result:
     """Learn from recorded demonstrations: what they show, with its uncertainty, and what the learner makes of them.
 
     [bold]tutelage learn --domain lake.npz --demonstrations log.csv --preferences action_down --allowance 2[/bold]
@@ -205,78 +204,71 @@ def learn(
     [bold]tutelage learn --domain roads.npz --demonstrations trips.csv --allowance recorded --weights km=-1
     --then-teach[/bold]
     """
-    about = subject.read_subject(world, domain, weights, learner, preferences)
-    log = tl.load_demonstrations(demonstrations, about.known)
-    about, allowed = subject.with_limits(about, allowance, log)
-    penalties = {"mismatch_penalty": mismatch_penalty, "violation_penalty": violation_penalty}
-    player = about.learner(model or about.usual[0], learner_option, violation_allowance=allowed, **penalties)
+    about = chosen.subject(demonstrations)
+    log: Any = about.log
+    _, player = chosen.player(about)
     # How often the recording begins in each state (S,), where it begins in others than the domain.
     initial, starts = about.known.mdp.initial, log.states[log.offsets[:-1]]
     shares = np.bincount(starts, minlength=len(initial)) / log.n if (initial[starts] == 0).any() else None
     with progress("learning", None):
         response = player.respond(tl.Lesson.from_demonstrations(about.known, log, start=shares))
-    data, shown = _learned_data(about, log, response), None
-    lines = _learned(about, data["recorded"], allowed, response)
+    data, lines = _learned(about, log, response)
+    shown = None
     if then_teach:
         transcript = taught(about.teacher(teacher, player, {}), player)
-        last, shown = transcript.final, subject.shown(about, player, transcript, show_most or (5 if instead else 0))
+        last = transcript.final
+        shown = about.shown(player, transcript, show_most or (5 if instead else 0))
         data["instead"] = {"reward": last.response_reward, "bound": last.bound, "ended": transcript.ended}
         lines += ["", "What to show instead:", str(transcript), transcript.explain()]
     if shown is not None:
-        lines, data = [*lines, shown.text(full=full)], data | shown.as_data()
-    files = subject.write_shown(shown, instead) if shown and instead else []
-    show(data, ["\n".join([f"{log} in {demonstrations}", *lines])], files, as_json=as_json)
+        data |= shown.as_data()
+        lines.append(shown.text(full=full))
+    text = "\n".join([f"{log} in {demonstrations}", *lines])
+    return data, [text], _write_shown(shown, instead)
 
 
-def _learned(about: subject.Subject, recorded: Any, allowed: Any, response: "tl.Response") -> list[str]:
+def _learned(about: Subject, log: "tl.Demonstrations", response: "tl.Response") -> tuple[dict[str, Any], list[str]]:
     """What was recorded of each feature, what the learner does, the weights that it infers, and its reward."""
     from tutelage.chains.expectations import journey_of
-    from tutelage.data.describing import recorded_lines
+    from tutelage.data.describing import recorded_features, recorded_lines
 
-    lines, journey = recorded_lines(recorded), journey_of(about.known.mdp, response.policy)
-    lines += [str(allowed)] if isinstance(allowed, tl.RecordedAllowance) else []
-    if response.lesson.initial is not None:
-        lines.append("The recording begins in other states than the domain; the learner is compared from there.")
-    lines.append(response.explain())
-    if response.feature_weights is not None:
-        pairs = zip(about.known.names, response.feature_weights, strict=True)
-        lines.append(f"It infers the weights: {', '.join(f'{name} {value:.4g}' for name, value in pairs)}")
-    lines += [] if journey is None else [f"The learner {journey}."]
-    if about.true_weights is not None:
-        lines.append(f"Its true reward: {float(about.true_weights @ response.expectation.reward):.4g}")
-    return lines
-
-
-def _learned_data(about: subject.Subject, log: "tl.Demonstrations", response: "tl.Response") -> dict[str, Any]:
-    """What was recorded, and what the learner does, as data."""
-    from tutelage.data.describing import recorded_features
-
-    domain, lesson, weights = about.known, response.lesson, about.true_weights
-    rewards = zip(lesson.expectation, lesson.uncertainty, response.compared, strict=True)
-    return {
+    domain, lesson, weights = about.known, response.lesson, response.feature_weights
+    reward = None if about.true_weights is None else about.true_weights @ response.expectation.reward
+    recorded = recorded_features(domain, log)
+    rows = zip(domain.reward_names, lesson.expectation, lesson.uncertainty, response.compared, strict=True)
+    data = {
         "demonstrations": log.n,
         "visits": len(log.states),
-        "features": {
-            name: {"shown": float(shown), "uncertainty": float(doubt), "done": float(done)}
-            for name, (shown, doubt, done) in zip(domain.reward_names, rewards, strict=True)
-        },
-        "recorded": recorded_features(domain, log),
-        "preferences": subject.by_name(domain.preference_names, response.expectation.preference),
-        "learned_weights": subject.by_name(domain.names, response.feature_weights),
-        "reward": None if weights is None else float(weights @ response.expectation.reward),
+        "features": {name: {"shown": shown, "uncertainty": doubt, "done": done} for name, shown, doubt, done in rows},
+        "recorded": recorded,
+        "preferences": _by_name(domain.preference_names, response.expectation.preference),
+        "learned_weights": _by_name(domain.names, weights),
+        "reward": reward,
     }
+    lines = recorded_lines(recorded)
+    if isinstance(about.allowance, tl.RecordedAllowance):
+        lines.append(str(about.allowance))
+    if lesson.initial is not None:
+        lines.append("The recording begins in other states than the domain; the learner is compared from there.")
+    lines.append(response.explain())
+    if weights is not None:
+        pairs = (f"{name} {value:.4g}" for name, value in zip(domain.names, weights, strict=True))
+        lines.append(f"It infers the weights: {', '.join(pairs)}")
+    if (journey := journey_of(domain.mdp, response.policy)) is not None:
+        lines.append(f"The learner {journey}.")
+    if reward is not None:
+        lines.append(f"Its true reward: {reward:.4g}")
+    return data, lines
 
 
 def infer(
-    world: subject.WorldOption = "",
-    domain: subject.DomainOption = None,
-    rounds: Annotated[Path | None, typer.Option(help=ROUNDS_HELP)] = None,
-    demonstrations: Annotated[Path | None, typer.Option(help=BEHAVIOUR_HELP)] = None,
-    observed: Annotated[str, typer.Option(help="expectation: all of mu was seen. reward: mu_r alone.")] = "expectation",
-    n_trajectories: Annotated[int, typer.Option(min=0, help="Trajectories of each response; 0 if exact.")] = 0,
-    weights: Annotated[str, typer.Option(help=BEHAVIOUR_WEIGHTS_HELP)] = "",
-    as_json: AsJson = False,
-) -> None:
+    chosen: Place,
+    rounds: Annotated[Path | None, "Rounds of teach --save: infer the soft learner that gave these responses."] = None,
+    demonstrations: Annotated[Path | None, BEHAVIOUR_HELP] = None,
+    observed: Annotated[str, "expectation: all of mu was seen. reward: mu_r alone."] = "expectation",
+    n_trajectories: Annotated[int, Option(min=0, help="Trajectories of each response; 0 if exact.")] = 0,
+    weights: Annotated[str, "The reward weights of the behaviour, such as 1,0.9,0.2, where they are known."] = "",
+) -> Result:
     """Infer a soft learner from its responses, or preferences from behaviour alone.
 
     The domain must have every preference feature that the learner might have: do not give --learner to teach.
@@ -289,37 +281,34 @@ def infer(
     """
     if (rounds is None) == (demonstrations is None):
         raise InvalidInput("give either --rounds or --demonstrations")
-    known = subject.read_subject(world, domain, "", "", "").whole
+    _, known = chosen.read()
     if demonstrations is not None:
-        given = subject.read_weights(weights, known.reward_names) if weights else None
+        given = read_weights(weights, known.reward_names) if weights else None
         behaviour = tl.infer_preferences(known, tl.load_demonstrations(demonstrations, known.mdp), reward_weights=given)
-        show(_behaviour_data(known, behaviour), [str(behaviour)], as_json=as_json)
-        return
-    seen: Any = {"observed": observed, "n_trajectories": n_trajectories}
-    estimate = tl.infer_learner(known, tl.load_transcript(rounds or "", known).rounds, **seen)
+        return _behaviour_data(known, behaviour), [str(behaviour)]
+    answers = tl.load_transcript(rounds or "", known).rounds
+    estimate = tl.infer_learner(known, answers, observed=observed, n_trajectories=n_trajectories)  # type: ignore[arg-type]
     data = {
         "mismatch_penalty": estimate.mismatch_penalty,
         "violation_penalty": estimate.violation_penalty,
-        "violation_allowance": dict(zip(known.preference_names, estimate.violation_allowance, strict=True)),
-        "preferences": dict(zip(known.preference_names, estimate.preferences, strict=True)),
+        "violation_allowance": _by_name(known.preference_names, estimate.violation_allowance),
+        "preferences": _by_name(known.preference_names, estimate.preferences),
         "residual": estimate.residual,
         "contradiction": estimate.contradiction,
     }
-    show(data, [str(estimate)], as_json=as_json)
+    return data, [str(estimate)]
 
 
 def _behaviour_data(known: "tl.Domain", behaviour: "tl.PreferenceEstimate") -> dict[str, Any]:
-    """What demonstrations say about the preferences, as data."""
     columns = ("strength", "standard_error", "low", "high", "p_value")
     preferences = {
-        name: {column: float(getattr(behaviour, column)[j]) for column in columns}
-        | {"not_determined": behaviour.reasons[j]}
+        name: {column: getattr(behaviour, column)[j] for column in columns} | {"not_determined": behaviour.reasons[j]}
         for j, name in enumerate(known.preference_names)
     }
     return {
         "n": behaviour.n,
         "preferences": preferences,
-        "reward_weights": subject.by_name(known.reward_names, behaviour.reward_weights),
+        "reward_weights": _by_name(known.reward_names, behaviour.reward_weights),
         "bias": behaviour.bias,
         "model_p_value": behaviour.model_p_value,
     }

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.spatial import ConvexHull
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.data.files import load, open_regular
 from tutelage.environments.roads import places, ways
 from tutelage.model.mdp import Domain
@@ -23,13 +23,7 @@ from tutelage.outcomes import InvalidInput
 # Of a file that a user brings: its bytes, those of its arrays, and the size of its domain.
 LARGEST_FILE = 2 * 1024 * 1024
 LARGEST_ARRAYS = 64 * 1024 * 1024
-MOST_FEATURES = 50
-LARGEST_DOMAIN = {
-    "states": 20_000,
-    "choices": 200_000,
-    "reward features": MOST_FEATURES,
-    "preference features": MOST_FEATURES,
-}
+LARGEST_DOMAIN = {"states": 20_000, "choices": 200_000, "reward features": 50, "preference features": 50}
 # The most roads of a map.
 MOST_ROADS = 60_000
 # Relative to the size of a set of expectations: smaller widths count as zero.
@@ -79,14 +73,15 @@ def brought(text: str, reader: Callable[..., ReadT], **options: Domain) -> ReadT
 def described(domain: Domain) -> dict[str, Any]:
     """The domain as the page needs it: its sizes, its names, its map, and the states and roads with each feature."""
     mdp, at = domain.mdp, places(domain)
+    nowhere = np.full_like(at, np.nan)
     avoidable = [_holders(domain, column, at) for column in domain.preference_features.T]
     return {
         "n_states": mdp.n_states,
         "n_choices": mdp.n_choices,
-        "reward_names": list(domain.reward_names),
-        "preference_names": list(domain.preference_names),
-        "starts": np.flatnonzero(mdp.initial).tolist(),
-        "rewarding": [_holders(domain, column, np.full_like(at, np.nan))[0] for column in domain.reward_features.T],
+        "reward_names": domain.reward_names,
+        "preference_names": domain.preference_names,
+        "starts": np.flatnonzero(mdp.initial),
+        "rewarding": [_holders(domain, column, nowhere)[0] for column in domain.reward_features.T],
         "avoidable": [states for states, _ in avoidable],
         "avoidable_roads": [roads for _, roads in avoidable],
         "state_names": None if domain.state_names is None else [str(name)[:40] for name in domain.state_names],
@@ -97,29 +92,38 @@ def described(domain: Domain) -> dict[str, Any]:
 def _map(domain: Domain, at: Matrix) -> dict[str, Any]:
     """The places of the states, null where a state has none, the roads and their names, and whether it is a grid."""
     ends, choices, _ = ways(domain, np.arange(domain.mdp.n_choices), at)
-    roads, first = np.unique(np.sort(ends, axis=1), axis=0, return_index=True)
-    roads, choices, is_placed = roads[:MOST_ROADS], choices[first[:MOST_ROADS]], np.asarray(np.isfinite(at).all(axis=1))
-    known, steps = at[is_placed], np.abs(at[roads[:, 0]] - at[roads[:, 1]]).sum(axis=1)
+    roads, first = _roads(ends)
+    is_placed = np.asarray(np.isfinite(at).all(axis=1))
+    known = at[is_placed]
+    steps = np.abs(at[roads[:, 0]] - at[roads[:, 1]]).sum(axis=1)
     is_cells = (known == np.round(known)).all() and len(np.unique(known, axis=0)) == len(known)
-    named = [str(domain.choice_name(choice))[:40] for choice in choices] if domain.choice_names is not None else None
+    streets = None
+    if domain.choice_names is not None:
+        streets = [str(domain.choice_name(choice))[:40] for choice in choices[first]]
     pairs = zip(np.round(at, 6).tolist(), is_placed, strict=True)
     return {
         "places": [place if has_place else None for place, has_place in pairs],
-        "roads": roads.tolist(),
-        "streets": named,
+        "roads": roads,
+        "streets": streets,
         # A step of a grid may lead back to its start, as from a cliff.
         "is_grid": bool(is_cells and len(steps) and np.median(steps) == 1.0),
     }
 
 
-def _holders(domain: Domain, column: Vector, at: Matrix) -> tuple[list[int], list[list[int]]]:
+def _holders(domain: Domain, column: Vector, at: Matrix) -> tuple[Indices, Indices]:
     """The states and the roads with a feature. A choice that is no road counts as its state."""
     rows = np.flatnonzero(column)
     if len(column) == domain.mdp.n_states:
-        return rows.tolist(), []
-    roads, made_by, _ = ways(domain, rows, at)
+        return rows, rows[:0]
+    ends, made_by, _ = ways(domain, rows, at)
     still = domain.mdp.state_of_choice[np.setdiff1d(rows, made_by)]
-    return np.unique(still).tolist(), np.unique(np.sort(roads, axis=1), axis=0)[:MOST_ROADS].tolist()
+    return np.unique(still), _roads(ends)[0]
+
+
+def _roads(ends: Indices) -> tuple[Indices, Indices]:
+    """The different roads between pairs of states (k, 2), in either direction, and the first pair of each."""
+    roads, first = np.unique(np.sort(ends, axis=1), axis=0, return_index=True)
+    return roads[:MOST_ROADS], first[:MOST_ROADS]
 
 
 def corners(points: Matrix) -> Matrix:
@@ -148,14 +152,15 @@ def clipped(points: Matrix, normals: Matrix, offsets: Vector) -> Matrix:
             continue
         if not is_kept.any():
             return points[:0]
-        inside, outside = np.minimum(beyond[is_kept], 0.0)[:, None], beyond[~is_kept]
+        inside = np.minimum(beyond[is_kept], 0.0)[:, None]
+        outside = beyond[~is_kept]
         share = (-inside / (outside - inside))[:, :, None]
         crossed = (1 - share) * points[is_kept][:, None] + share * points[~is_kept]
         points = corners(np.concatenate([points[is_kept], crossed.reshape(-1, points.shape[1])]))
     return points
 
 
-def shadows(points: Matrix) -> list[list[list[float]]]:
+def shadows(points: Matrix) -> list[Matrix]:
     """The corners of the projections onto each pair of axes, in the order of `itertools.combinations`."""
     pairs = combinations(range(points.shape[1]), 2)
-    return [corners(points[:, pair]).tolist() if len(points) else [] for pair in map(list, pairs)]
+    return [corners(points[:, pair]) if len(points) else points[:, pair] for pair in map(list, pairs)]

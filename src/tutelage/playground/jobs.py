@@ -5,7 +5,6 @@ job `bound` of the same request continues this one, and carries the data of `end
 """
 
 import base64
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -14,7 +13,7 @@ from typing import Any, get_type_hints
 import numpy as np
 from pydantic import TypeAdapter
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.chains.expectations import Expectation, state_occupancy
 from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.constrained.reachable_set import vertices
@@ -44,8 +43,9 @@ ROUNDED_OFF = 1e-6
 
 
 def run_job(name: str, request: str, send: Send) -> None:
-    """Run the job of a name. request: a JSON text in one of the job's forms of `schema`."""
-    form, job = JOBS[name]
+    """Run the job of a name. request: a JSON text in the form of `schema` that is the type of the job's argument."""
+    job = JOBS[name]
+    form = TypeAdapter(get_type_hints(job)["asked"])
     job(form.validate_json(request), send)
 
 
@@ -97,26 +97,26 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
     """The next lesson for a person who responded to the earlier ones with walks, or why there is none."""
     world, visits, teacher, rounds = _walked(asked)
     advice = teacher.adapt(rounds) if rounds else teacher.open()
-    mdp, n_cells, data = teacher.domain.mdp, world.terminal, []
+    domain, lesson, n_cells = teacher.domain, advice.lesson, world.terminal
+    told = []
     for taught, gone in zip(rounds, visits, strict=True):
-        policy = taught.lesson.policy
-        shown = None if policy is None else state_occupancy(mdp, policy)[:n_cells].round(5).tolist()
-        data.append(taught.as_data() | {"visits": gone[:n_cells].round(5).tolist(), "shown_visits": shown})
-    lesson = None
-    if advice.lesson is not None:
-        walks = advice.lesson.demonstrations(3, rng=len(asked.walks))
-        lesson = {
-            "expectation": advice.lesson.expectation.tolist(),
-            "reward": float(world.true_weights @ advice.lesson.expectation),
-            "paths": [walk.states[walk.states < n_cells][:150].tolist() for walk in walks],
+        shown = _visits(domain, taught.lesson.policy, n_cells)
+        told.append(taught.as_data() | {"visits": gone[:n_cells].round(5), "shown_visits": shown})
+    following = None
+    if lesson is not None:
+        walks = lesson.demonstrations(3, rng=len(asked.walks))
+        following = {
+            "expectation": lesson.expectation,
+            "reward": world.true_weights @ lesson.expectation,
+            "paths": [walk.states[walk.states < n_cells][:150] for walk in walks],
         }
     answer = {
         "conclusions": _conclusions(world, rounds, visits),
-        "rounds": data,
-        "remaining": _remaining(teacher, vertices(teacher.domain, no_limits(teacher.domain)), rounds),
+        "rounds": told,
+        "remaining": _remaining(teacher, vertices(domain, no_limits(domain)), rounds),
         "reason": advice.reason,
-        "is_over": advice.lesson is None,
-        "lesson": lesson,
+        "is_over": lesson is None,
+        "lesson": following,
         "snippet": snippets.walking(asked),
     }
     send("answer", answer)
@@ -125,8 +125,9 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
 def _walked(asked: schema.Walking) -> tuple[ObjectWorld, list[Vector], Teacher, tuple[TaughtRound, ...]]:
     """The world, the visits of each of a person's walks, the teacher, and the rounds."""
     world = asked.world.make()
-    domain, visits = world.domain("L1"), _path_visits(world, asked.walks)
-    answers = iter([gone @ domain.reward_features for gone in visits])
+    domain = world.domain("L1")
+    visits = _path_visits(world, asked.walks)
+    answers = (gone @ domain.reward_features for gone in visits)
     person = CallbackLearner(domain, lambda lesson: next(answers))
     teacher = make_teacher(asked.teacher, domain, world.true_weights, person)
     transcript = teach(teacher, person, max_rounds=len(visits)) if visits else Transcript(world.true_weights)
@@ -138,7 +139,8 @@ def _walked(asked: schema.Walking) -> tuple[ObjectWorld, list[Vector], Teacher, 
 def _infer(asked: schema.Walking, send: Send) -> None:
     """What `infer_learner` says about a person, each of whose walks counts as one trajectory of a soft learner."""
     world, visits, _, rounds = _walked(asked)
-    domain, played = world.domain("L5"), []
+    domain = world.domain("L5")
+    played = []
     for gone, taught in zip(visits, rounds, strict=True):
         seen = Expectation(gone @ domain.reward_features, gone @ domain.preference_features)
         played.append(Round(taught.lesson, replace(taught.response, expectation=seen, bias=None)))
@@ -158,25 +160,23 @@ def _reach(asked: AnyReaching, send: Send) -> None:
     send("answer", answer)
 
 
-def _open(asked: schema.Opening, send: Send) -> None:
+def _domain(asked: schema.Opening, send: Send) -> None:
     """What the page shows of a domain that a user brings."""
     domain = brought_domain(asked.file)
-    weights = brought(asked.file, saved_weights, domain=domain)
-    send("answer", described(domain) | {"true_weights": None if weights is None else weights.tolist()})
+    send("answer", described(domain) | {"true_weights": brought(asked.file, saved_weights, domain=domain)})
 
 
 def _read(asked: schema.TranscriptReading, send: Send) -> None:
     """The rounds of a transcript that a user brings, as `_teach` sends them."""
     scene = _Scene(asked.scene)
     whole = brought(asked.file, load_transcript, domain=scene.domain)
-    kept = enumerate(whole.rounds[: schema.MOST_LESSONS], start=1)
-    send("answer", {"rounds": [scene.taught(number, taught) for number, taught in kept], "ended": whole.ended})
+    rounds = [scene.taught(*numbered) for numbered in enumerate(whole.rounds[: schema.MOST_LESSONS], start=1)]
+    send("answer", {"rounds": rounds, "ended": whole.ended})
 
 
-# By name, with the form of the request, which is the type of the job's argument.
-JOBS: dict[str, tuple[TypeAdapter[Any], Callable[[Any, Send], None]]] = {
-    job.__name__.removeprefix("_"): (TypeAdapter(get_type_hints(job)["asked"]), job)
-    for job in (_teach, _bound, _transcript, _answer, _adapt, _infer, _reach, _open, _read)
+JOBS: dict[str, Callable[[Any, Send], None]] = {
+    job.__name__.removeprefix("_"): job
+    for job in (_teach, _bound, _transcript, _answer, _adapt, _infer, _reach, _domain, _read)
 }
 
 
@@ -184,7 +184,8 @@ class _Scene:
     """A learner where it is taught, and the data of its rounds."""
 
     def __init__(self, asked: AnyReaching) -> None:
-        self.ground, self.allowances = asked.ground(), asked.learner.allowances
+        self.ground = asked.ground()
+        self.allowances = asked.learner.allowances
         self.domain = self.ground.domain
         # The terminal state of an object world comes last and is not drawn.
         self.is_world = isinstance(asked, schema.Reaching)
@@ -197,47 +198,54 @@ class _Scene:
 
     def taught(self, number: int, taught: TaughtRound) -> dict[str, Any]:
         """The data of a round."""
-        n_drawn, answer, mdp = self.n_drawn, taught.response, self.domain.mdp
-        proof, weights, shown = answer.certificate, answer.feature_weights, taught.lesson.policy
-        data = {
+        n_drawn, answer, shown = self.n_drawn, taught.response, taught.lesson.policy
+        proof, weights = answer.certificate, answer.feature_weights
+        data = taught.as_data() | {
             "number": number,
             "preferences": self._preferences(answer),
-            "weights": [] if weights is None else weights.round(5).tolist(),
-            "visits": state_occupancy(mdp, answer.policy)[:n_drawn].round(5).tolist(),
+            "weights": [] if weights is None else weights.round(5),
+            "visits": _visits(self.domain, answer.policy, n_drawn),
             "shown": None if shown is None else self._walks(shown),
-            "shown_visits": None if shown is None else state_occupancy(mdp, shown)[:n_drawn].round(5).tolist(),
+            "shown_visits": _visits(self.domain, shown, n_drawn),
             "done": self._walks(answer.policy),
-            "certificate": None if proof is None else proof.as_data() | {"ended": proof.ended.value},
+            "certificate": proof and proof.as_data() | {"ended": proof.ended.value},
             "explanation": answer.explain(),
         }
-        if weights is not None and len(features := combined_features(self.domain)) == mdp.n_states:
-            data["reward_map"] = (features @ weights)[:n_drawn].round(5).tolist()
+        if weights is not None and len(features := combined_features(self.domain)) == self.domain.mdp.n_states:
+            data["reward_map"] = (features @ weights)[:n_drawn].round(5)
         if self.is_world:
-            data["policy"] = answer.policy[: n_drawn * len(ACTIONS)].round(5).tolist()
-        return taught.as_data() | data
+            data["policy"] = answer.policy[: n_drawn * len(ACTIONS)].round(5)
+        return data
 
-    def _walks(self, policy: Vector) -> list[list[int]]:
+    def _walks(self, policy: Vector) -> list[Indices]:
         """Walks of a policy for an animation, each until it ends or for this many steps."""
         mdp, n_steps = self.domain.mdp, 48
         tail = mdp.contraction**n_steps * mdp.steps
         walks = sample_demonstrations(self.domain, policy, 12, rng=0, truncation_bias=tail)
-        return [walk.states[walk.states < self.n_drawn][: n_steps + 1].tolist() for walk in walks]
+        return [walk.states[walk.states < self.n_drawn][: n_steps + 1] for walk in walks]
 
     def _preferences(self, answer: Response) -> list[dict[str, Any]]:
-        """The outcome of each preference; none for a model without preferences.
-
-        Exceeded; binds, with a price; reached, the whole allowance without a price; or free.
-        """
-        names, multipliers, rows = answer.constraint_names, answer.multipliers, []
-        if multipliers is None:
+        """The outcome of each preference; none for a model without preferences. What binds has a price."""
+        if answer.multipliers is None:
             return []
-        counts, prices = answer.expectation.preference[: len(names)].tolist(), multipliers.preference.tolist()
-        columns = (names, self.allowances[: len(names)], counts, answer.violation_excess.tolist(), prices)
-        for name, allowance, visits, excess, price in zip(*columns, strict=True):
-            state = "reached" if 0 < allowance <= visits + ROUNDED_OFF else "free"
-            state = "exceeded" if excess > ROUNDED_OFF else "binds" if price > ROUNDED_OFF else state
+        prices, counts = answer.multipliers.preference, answer.expectation.preference
+        columns = (answer.constraint_names, self.allowances, counts, answer.violation_excess, prices)
+        rows = []
+        for name, allowance, visits, excess, price in zip(*columns, strict=False):
+            state = "free"
+            if excess > ROUNDED_OFF:
+                state = "exceeded"
+            elif price > ROUNDED_OFF:
+                state = "binds"
+            elif 0 < allowance <= visits + ROUNDED_OFF:
+                state = "reached"
             rows.append({"name": name, "allowance": allowance, "visits": visits, "price": price, "state": state})
         return rows
+
+
+def _visits(domain: Domain, policy: Vector | None, n_drawn: int) -> Vector | None:
+    """(n_drawn,), the visits of a policy to the states that are drawn."""
+    return None if policy is None else state_occupancy(domain.mdp, policy)[:n_drawn].round(5)
 
 
 def _reachable(domain: Domain) -> Matrix | None:
@@ -245,11 +253,12 @@ def _reachable(domain: Domain) -> Matrix | None:
     return vertices(domain, no_limits(domain)) if domain.n_reward in (2, 3) else None
 
 
-def _remaining(teacher: Teacher, reachable: Matrix, rounds: Sequence[Round]) -> list[list[list[float]]]:
+def _remaining(teacher: Teacher, reachable: Matrix, rounds: Sequence[Round]) -> list[Matrix]:
     """Projections of the reachable expectations that a projecting learner may accept after these rounds."""
-    limits = cuts(teacher.domain, rounds, lambda _: 0.0)
     if isinstance(teacher, VolumeSearchTeacher):
         limits = teacher.estimate(rounds)
+    else:
+        limits = cuts(teacher.domain, rounds, lambda _: 0.0)
     return shadows(clipped(reachable, limits.normals[:, : teacher.domain.n_reward], limits.offsets))
 
 
@@ -275,9 +284,12 @@ def _conclusions(world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Ve
     shown = sum((state_occupancy(domain.mdp, policy) for policy in policies), none) @ domain.preference_features
     done = sum(walks, none) @ domain.preference_features
     concluded: list[dict[str, Any]] = []
-    for name, given, gone in zip(domain.preference_names, shown.tolist(), done.tolist(), strict=True):
-        share = gone / given if given > ROUNDED_OFF else math.inf if gone > ROUNDED_OFF else math.nan
-        verdict = "avoids" if share < 0.1 else "accepts" if share >= 0.5 else "unknown"
+    for name, given, gone in zip(domain.preference_names, shown, done, strict=True):
+        verdict = "unknown"
+        if given > ROUNDED_OFF and gone < 0.1 * given:
+            verdict = "avoids"
+        elif gone > ROUNDED_OFF and gone >= 0.5 * given:
+            verdict = "accepts"
         concluded.append({"name": name, "shown": given, "done": gone, "verdict": verdict})
     for verdict, order in (("accepts", concluded), ("avoids", concluded[::-1])):
         for first, then in pairwise(order):

@@ -14,12 +14,13 @@ from pydantic_core import PydanticCustomError
 from tutelage.environments.object_world import DEFAULT_WEIGHTS, ObjectWorld
 from tutelage.environments.placement import NAMED, PREFERENCES, preference_names
 from tutelage.experiments.worlds import Ground, restricted
-from tutelage.playground.grounds import LARGEST_FILE, MOST_FEATURES, brought_domain
+from tutelage.playground.grounds import LARGEST_DOMAIN, LARGEST_FILE, brought_domain
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Entry, Knows
 
 SMALLEST_GRID, LARGEST_GRID = 2, 30
 N_CELLS = LARGEST_GRID * LARGEST_GRID
 LONGEST_PATH, MOST_PATHS, MOST_LESSONS = 1000, 50, 60
+MOST_FEATURES = LARGEST_DOMAIN["reward features"]
 # The length of the largest file that a user may bring, as text in base 64.
 LONGEST_TEXT = -(-LARGEST_FILE // 3) * 4
 
@@ -215,18 +216,17 @@ class Refusal(BaseModel):
 
 def known_players() -> dict[str, Any]:
     """The names that a request can have: teachers and learner models, preferences in their order, and L1 .. L5."""
-    teachers, models = {}, {}
+    teachers = {}
     for name, entry in TEACHERS.items():
         knows = {"knows": entry.knows.value, "needs_penalties": entry.knows is Knows.LEARNER}
         teachers[name] = _described(entry) | knows | {"is_adaptive": entry.is_adaptive}
-    for name, model in LEARNER_MODELS.items():
-        models[name] = _described(model) | {"aware_teacher": aware_teacher(name)}
+    models = {name: _described(one) | {"aware_teacher": aware_teacher(name)} for name, one in LEARNER_MODELS.items()}
     presets = {}
     for name in PREFERENCES:
+        names = preference_names(name)
         # A larger distance includes the smaller ones of its colour.
-        widest = {NAMED[preference][0]: preference for preference in preference_names(name)}
-        about = f"avoids {' and '.join(widest.values()) or 'nothing'}"
-        presets[name] = {"about": about, "preferences": preference_names(name)}
+        widest = {NAMED[preference][0]: preference for preference in names}
+        presets[name] = {"about": f"avoids {' and '.join(widest.values()) or 'nothing'}", "preferences": names}
     preferences = [{"name": name, "colour": colour, "distance": distance} for name, (colour, distance) in NAMED.items()]
     return {"teachers": teachers, "learner_models": models, "preferences": preferences, "presets": presets}
 

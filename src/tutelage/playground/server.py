@@ -35,14 +35,12 @@ from tutelage.playground.workers import Event, JobFailed, RunJob, WorkerPool
 # The first seconds of a search for a bound are spent waiting: a client that moves a slider has gone by then.
 SETTLING = 0.8
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-# The responses in the OpenAPI schema, by status code.
+# The responses in the OpenAPI schema: refusals by status code, and by job the answers that are not JSON.
 REASONS = {400: "Not JSON", 413: "Too large", 422: "Refused, with the reason"}
-REFUSED: dict[int | str, Any] = {
-    code: {"model": schema.Refusal, "description": reason} for code, reason in REASONS.items()
-}
+REFUSED: dict[int | str, Any] = {code: {"model": schema.Refusal, "description": why} for code, why in REASONS.items()}
 CONTENT = {
-    "events": {"description": "Events: the rounds, then the end", "content": {"text/event-stream": {}}},
-    "file": {"description": "An .npz file", "content": {"application/octet-stream": {}}},
+    "teach": {"description": "Events: the rounds, then the end", "content": {"text/event-stream": {}}},
+    "transcript": {"description": "An .npz file", "content": {"application/octet-stream": {}}},
 }
 # Of the page as one file, whose modules are in its import map.
 POLICY = (
@@ -72,17 +70,16 @@ def make_app(settings: Settings) -> FastAPI:
     """The application. Its worker processes start and end with it."""
     workers = WorkerPool(settings.run_job, count=settings.n_workers, time_limit=settings.time_limit)
     # FastAPI's own documentation pages load scripts from another host.
-    urls: dict[str, Any] = {"docs_url": None, "redoc_url": None, "openapi_url": "/api/openapi.json"}
-    app = FastAPI(
-        title="Tutelage playground", version=tutelage.__version__, lifespan=lambda _: workers.running(), **urls
-    )
+    told: dict[str, Any] = {"openapi_url": "/api/openapi.json", "docs_url": None, "redoc_url": None}
+    told |= {"title": "Tutelage playground", "version": tutelage.__version__}
+    app = FastAPI(lifespan=lambda _: workers.running(), **told)
     app.state.workers = workers
     _add_refusals(app)
     for name, text in (_page() | {"whole.html": bundled()}).items():
         _add_file(app, name, text)
     _add_worlds(app, settings)
-    for operation in OPERATIONS:
-        _add_operation(app, workers, *operation)
+    for path, (form, about) in OPERATIONS.items():
+        _add_operation(app, workers, path, form, about)
     app.add_middleware(serving.Bounded, host=settings.host)
     return app
 
@@ -106,10 +103,10 @@ def bundled(recording: Mapping[str, Any] | None = None, title: str = "Tutelage")
     places that it shows. Without one, the text `tutelageRecording = null` can be replaced by it.
     """
     page, modules = _page(), {}
-    for name in page:
+    for name, text in page.items():
         if name.endswith(".js"):
             # In an import map modules have bare names: a data address is no base for relative ones.
-            module = page[name].replace(' from "./', ' from "').encode()
+            module = text.replace(' from "./', ' from "').encode()
             modules[name] = f"data:text/javascript;base64,{base64.b64encode(module).decode()}"
     kept = json.dumps(recording, allow_nan=False).replace("<", "\\u003c")
     head = [
@@ -151,38 +148,38 @@ def _add_worlds(app: FastAPI, settings: Settings) -> None:
         return answer
 
 
-# The operations that run a job: the path, the job, its form, how it is answered, and what the answer is.
-OPERATIONS: tuple[tuple[str, str, type[schema.Asked], str, str], ...] = (
-    ("teach", "teach", schema.Teaching, "events", "The rounds as server-sent events, as they come. Closing stops it."),
-    ("domain/teach", "teach", schema.DomainTeaching, "events", "The same in a domain from a file."),
-    ("transcript", "transcript", schema.Teaching, "file", "The rounds as a file that `load_transcript` reads."),
-    ("domain/transcript", "transcript", schema.DomainTeaching, "file", "The same in a domain from a file."),
-    ("domain/transcript/read", "read", schema.TranscriptReading, "data", "The rounds of a transcript from a file."),
-    ("domain", "open", schema.Opening, "data", "The sizes and names of a domain from a file."),
-    ("domain/reach", "reach", schema.DomainReaching, "data", "The reachable reward expectations, as projections."),
-    ("answer", "answer", schema.Demonstrating, "data", "The learner's response to paths that a person drew."),
-    ("adapt", "adapt", schema.Walking, "data", "The next lesson for a person who answered with walks."),
-    ("infer", "infer", schema.Walking, "data", "What the walks of a person say about their preferences."),
-    ("reach", "reach", schema.Reaching, "data", "The reachable reward expectations, for each pair of object types."),
-)
+# The operations that run a job, the last part of the path: the form of the request, and what the answer is.
+OPERATIONS: dict[str, tuple[type[schema.Asked], str]] = {
+    "teach": (schema.Teaching, "The rounds as server-sent events, as they come. Closing stops it."),
+    "domain/teach": (schema.DomainTeaching, "The same in a domain from a file."),
+    "transcript": (schema.Teaching, "The rounds as a file that `load_transcript` reads."),
+    "domain/transcript": (schema.DomainTeaching, "The same in a domain from a file."),
+    "domain/transcript/read": (schema.TranscriptReading, "The rounds of a transcript from a file."),
+    "domain": (schema.Opening, "The sizes and names of a domain from a file."),
+    "domain/reach": (schema.DomainReaching, "The reachable reward expectations, as projections."),
+    "answer": (schema.Demonstrating, "The learner's response to paths that a person drew."),
+    "adapt": (schema.Walking, "The next lesson for a person who answered with walks."),
+    "infer": (schema.Walking, "What the walks of a person say about their preferences."),
+    "reach": (schema.Reaching, "The reachable reward expectations, for each pair of object types."),
+}
 
 
-def _add_operation(
-    app: FastAPI, workers: WorkerPool, path: str, job: str, form: type[schema.Asked], kind: str, about: str
-) -> None:
+def _add_operation(app: FastAPI, workers: WorkerPool, path: str, form: type[schema.Asked], about: str) -> None:
+    job = path.rpartition("/")[2]
+
     async def operation(asked: Any, request: Request) -> Any:
-        if kind == "events":
+        if job == "teach":
             events = teaching_events(workers, asked)
             # Before the first event, a refusal can still have its own status code.
             first = await _unless_closed(request, anext(events))
             return StreamingResponse(_stream(first, events), media_type="text/event-stream")
         answer = await _unless_closed(request, workers.answer(job, asked.model_dump_json()))
-        if kind == "data":
-            return Response(answer, media_type="application/json")
-        return Response(base64.b64decode(json.loads(answer)["base64"]), media_type="application/octet-stream")
+        if job == "transcript":
+            return Response(base64.b64decode(json.loads(answer)["base64"]), media_type="application/octet-stream")
+        return Response(answer, media_type="application/json")
 
     operation.__annotations__["asked"] = form
-    responses = REFUSED | ({} if kind == "data" else {200: CONTENT[kind]})
+    responses = REFUSED | ({200: CONTENT[job]} if job in CONTENT else {})
     app.post(f"/api/{path}", name=path, description=about, responses=responses)(operation)
 
 

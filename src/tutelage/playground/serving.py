@@ -75,7 +75,8 @@ class Bounded:
         if not is_known(dict(scope["headers"]).get(b"host", b"").decode("latin-1"), self.host):
             await JSONResponse({"detail": "this server does not answer to that host name"}, 400)(scope, receive, send)
             return
-        most, size = LARGEST_UPLOAD if scope["path"].startswith("/api/domain") else LARGEST_BODY, 0
+        most = LARGEST_UPLOAD if scope["path"].startswith("/api/domain") else LARGEST_BODY
+        size = 0
 
         async def counted() -> Message:
             nonlocal size
@@ -88,13 +89,13 @@ class Bounded:
         await self.app(scope, counted, send)
 
 
-def configured(app: ASGIApp, client_seconds: int, log_level: str = "warning") -> uvicorn.Config:
+def configured(app: ASGIApp, client_seconds: int) -> uvicorn.Config:
     """The settings of uvicorn, which adds the headers. At the end, responses that have begun get two seconds.
 
     client_seconds: a client that neither sends a whole request nor reads its answer for this long is disconnected.
     """
     limits: dict[str, Any] = {"timeout_keep_alive": client_seconds, "timeout_graceful_shutdown": 2}
-    return uvicorn.Config(app, log_level=log_level, http=Connection, ws="none", headers=[*HEADERS.items()], **limits)
+    return uvicorn.Config(app, log_level="warning", http=Connection, ws="none", headers=[*HEADERS.items()], **limits)
 
 
 class Connection(H11Protocol):

@@ -66,9 +66,11 @@ def _answered(asked: schema.Reaching | schema.DomainReaching, *lines: str) -> st
 
     Of a domain from a file, the program does not know the name of the file, and has no picture.
     """
-    options, allowances, told = asked.learner.options, set(asked.learner.allowances), "print(response.explain())"
+    options = asked.learner.options
+    allowances = set(asked.learner.allowances)
     if "violation_allowance" in options and len(allowances) < 2:
         options["violation_allowance"] = allowances.pop() if allowances else 0.0
+    lines = (*lines, "print(response.explain())")
     learner = f"learner = {_call(LEARNER_MODELS[asked.learner.model].maker, 'domain', options)}"
     if isinstance(asked, schema.Reaching):
         head = ("from matplotlib.figure import Figure", "", "import tutelage as tl", "")
@@ -76,9 +78,9 @@ def _answered(asked: schema.Reaching | schema.DomainReaching, *lines: str) -> st
         called: list[Any] = [preset for preset in PREFERENCES if preference_names(preset) == tuple(names)]
         world = f"world = {_world(asked.world.make())}"
         domain = f"domain = world.domain({(called or [names])[0]!r})"
-        return "\n".join([*head, world, domain, learner, *lines, told, PICTURE])
+        return "\n".join([*head, world, domain, learner, *lines, PICTURE])
     opened = OPENED.format(names=asked.learner.names, weights=asked.domain.weights)
-    program = "\n".join([opened, learner, *lines, told, ""])
+    program = "\n".join([opened, learner, *lines, ""])
     return program.replace('world.domain("L5")', "whole").replace("world.true_weights", "true_weights")
 
 
@@ -122,8 +124,8 @@ def _call(maker: Maker, given: str, options: Mapping[str, Any]) -> str:
 def _compared(learner: schema.AnyLearner[Any], taught_by: str = "") -> list[str]:
     """Lines that print the reward of the aware lesson. A lesson that `transcript` has is not planned again."""
     name = schema.aware_teacher(learner.model)
-    plan, reward = f"{_teacher(name)}.plan()", "achieved"
-    if taught_by == name:
-        plan, reward = "transcript.final", "response_reward"
+    is_known = taught_by == name
+    plan = "transcript.final" if is_known else f"{_teacher(name)}.plan()"
+    reward = "response_reward" if is_known else "achieved"
     printed = f'print("the aware lesson earns", aware.{reward}, "and no lesson more than", aware.bound)'
     return [f"aware = {plan}", printed]

@@ -16,6 +16,7 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ CRASHED, CLOSED = "the process that computed this has crashed; the others go on"
 FAILED = "this should not have happened: it is a mistake in Tutelage, and the terminal of the server says where"
 # In place of the name of an event: the job has ended, with a sentence and the status code of a refusal.
 END = "."
+# The text of what a job sends, on one line; arrays become lists.
+as_json = partial(json.dumps, allow_nan=False, default=lambda array: array.tolist())
 # The longest line that a process sends.
 LONGEST_LINE = 2**30
 
@@ -203,7 +206,7 @@ def _serve(connection: socket.socket, run_job: RunJob) -> None:
     from threadpoolctl import threadpool_limits
 
     def send(name: str, data: Any) -> None:
-        connection.sendall(f"{name} {json.dumps(data, allow_nan=False)}\n".encode())
+        connection.sendall(f"{name} {as_json(data)}\n".encode())
 
     # A spawned process does not inherit that Ctrl-C is blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
