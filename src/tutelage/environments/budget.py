@@ -239,14 +239,10 @@ def _kept(mdp: MDP, is_end: Flags, pairs: _Pairs) -> _Pairs:
             told = "each of the limits can be kept, but after every first choice one may cut off the way to a goal"
             raise InvalidInput(f"{told}; allow more, or give a finer resolution")
         is_kept = is_good[pairs.owner] & (pairs.moves @ ~is_good == 0)
-        pairs = _Pairs(
-            pairs.states[is_good],
-            pairs.rests[is_good],
-            (np.cumsum(is_good) - 1)[pairs.owner[is_kept]],
-            pairs.choice[is_kept],
-            pairs.moves[is_kept][:, is_good],
-            pairs.initial[is_good],
-        )
+        owner = (np.cumsum(is_good) - 1)[pairs.owner[is_kept]]
+        moves = pairs.moves[is_kept][:, is_good]
+        kept = (pairs.states[is_good], pairs.rests[is_good], owner, pairs.choice[is_kept], moves)
+        pairs = _Pairs(*kept, pairs.initial[is_good])
 
 
 def _arriving(owner: Indices, moves: SparseRows, is_end: Flags) -> Flags:
@@ -280,17 +276,13 @@ def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
     entry = moves.data - 1
     first_choice = np.searchsorted(pairs.owner, np.arange(len(states) + 1))
     choices = [known.choice_name(number) for number in range(mdp.n_choices)]
+    finals = np.flatnonzero(np.isin(states, known.finals))
     product = MDP(
-        sparse.csr_array((mdp.transition.data[entry], moves.indices, moves.indptr), moves.shape),
+        at_entries(moves, mdp.transition.data[entry]),
         first_choice,
         pairs.initial,
         mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice],
-        Labels(
-            first_choice,
-            names,
-            [choices[number] for number in choice],
-            np.flatnonzero(np.isin(states, known.finals)),
-        ),
+        Labels(first_choice, names, [choices[number] for number in choice], finals),
         duration=None if mdp.duration is None else mdp.duration[choice],
         goals=np.flatnonzero(np.isin(states, mdp.goals)),
     )

@@ -17,7 +17,7 @@ visited cells. It falls with the square of the cells where V is smooth.
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,12 +94,12 @@ class World:
             states.append(state)
         return states
 
-    def features(self, function: Callable[..., Any], x: Vector, action: Hashable, after: list[Vector]) -> list[Any]:
+    def features(self, function: Callable[..., Any], x: Vector, action: Hashable, after: Iterable[Vector]) -> list[Any]:
         """What a function of (x, action), or of these and the next state, gives for each value of the noise."""
         value = self.actions[action]
         if takes_next_state(function):
             return [function(x, value, state) for state in after]
-        return [function(x, value)] * len(after)
+        return [function(x, value)] * len(self.noise)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -213,7 +213,7 @@ def _model(
 ) -> Discretised:
     points, n_actions = _points(world.axes), len(world.actions)
     at_points = [world.end_of(x) for x in points]
-    moves, values = _walked(world, points, at_points, [function for function, _ in features.values()])
+    moves = _walked(world, points, at_points)
     at_moves = [world.end_of(x) for x in moves]
     # The states are the points and then the ends, which lead to themselves.
     ends = list(dict.fromkeys(filter(None, at_points + at_moves)))
@@ -238,14 +238,16 @@ def _model(
         choice_names=list(world.actions),
     )
     positions = np.vstack([points, np.full((len(ends), 2), np.nan)]) if len(world.axes) == 2 else None
+    steps = list(itertools.product(points, world.actions))
+    n_steps, n_values = len(steps), len(world.noise)
     parts: dict[str, Any] = {}
-    for (kind, (_, told)), given in zip(features.items(), values, strict=True):
-        known, columns = feature_matrix(
-            given, told, kind, lambda row: mdp.names.describe_choice(row // len(world.noise))
-        )
-        matrix = np.zeros((mdp.n_choices, known.shape[1]))
-        matrix[: mean.shape[0]] = mean @ known
-        matrix[np.repeat(list(map(bool, at_points)), n_actions).nonzero()] = 0.0
+    for kind, (function, told) in features.items():
+        values = []
+        for (x, action), after in zip(steps, moves.reshape(n_steps, n_values, -1), strict=True):
+            values += world.features(function, x, action, after)
+        known, columns = feature_matrix(values, told, kind, lambda row: mdp.names.describe_choice(row // n_values))
+        matrix = np.pad(mean @ known, ((0, mdp.n_choices - n_steps), (0, 0)))
+        matrix[np.repeat(stands >= len(points), n_actions).nonzero()] = 0.0
         parts |= {f"{kind}_features": matrix, f"{kind}_names": columns}
     return Discretised(mdp, positions=positions, world=world, **parts)
 
@@ -255,22 +257,16 @@ def _points(axes: Sequence[Vector]) -> Matrix:
     return np.array(list(itertools.product(*axes)))
 
 
-def _walked(
-    world: World, points: Matrix, ends: Sequence[str], functions: Sequence[Callable[..., Any]]
-) -> tuple[Matrix, list[list[Any]]]:
-    """(n A W, d), the true next states, W of the noise; and of each function a value for each of them."""
+def _walked(world: World, points: Matrix, ends: Sequence[str]) -> Matrix:
+    """(n A W, d), the true next states, W of the noise."""
     moves: list[Vector] = []
-    features: list[list[Any]] = [[] for _ in functions]
     for row, (point, end) in enumerate(zip(points, ends, strict=True), 1):
         for action in world.actions:
             # What follows an end does not matter, and a step function may refuse it.
-            after = [point] * len(world.noise) if end else world.after(point, action)
-            moves += after
-            for function, values in zip(functions, features, strict=True):
-                values += world.features(function, point, action, after)
+            moves += [point] * len(world.noise) if end else world.after(point, action)
         if row % 1_000 == 0:
             report("points of the grid", row, len(points) - row)
-    return np.array(moves), features
+    return np.array(moves)
 
 
 def _reached(world: World, x: Matrix, ends: Indices, stands: Indices, n_states: int) -> SparseRows:

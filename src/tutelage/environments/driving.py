@@ -62,16 +62,13 @@ def _mdp() -> MDP:
     end = cells.size
     ahead = np.concatenate([cells[:, 1:], np.full((ROADS, 1, LANES), end)], axis=1)
     after = np.append(ahead[:, :, REACHED], [end, end])
+    transition = sparse.csr_array((np.full(len(after), 0.5), after, np.arange(0, len(after) + 1, 2)))
+    first_choice = np.append(3 * np.arange(end + 1), 3 * end + 1)
+    initial = np.append((cells % (ROWS * LANES) == 0) / ROADS, 0.0)
+    names = [f"road {road}, row {row}, {SIDES[lane]}" for road, row, lane in np.ndindex(cells.shape)]
+    actions = ["straight", *SIDES] * end
     return MDP.from_choices(
-        sparse.csr_array((np.full(len(after), 0.5), after, np.arange(0, len(after) + 1, 2))),
-        np.append(3 * np.arange(end + 1), 3 * end + 1),
-        np.append((cells % (ROWS * LANES) == 0) / ROADS, 0.0),
-        0.99,
-        state_names=[
-            *(f"road {road}, row {row}, {lane}" for road in range(ROADS) for row in range(ROWS) for lane in SIDES),
-            "end",
-        ],
-        choice_names=[*["straight", *SIDES] * end, "stay"],
+        transition, first_choice, initial, 0.99, state_names=[*names, "end"], choice_names=[*actions, "stay"]
     )
 
 

@@ -84,12 +84,10 @@ def draw_map(axes: Axes, domain: Domain, *, shown: ArrayLike | None = None, done
     mdp = domain.mdp
     rows = mdp.transition.tocoo()
     ends, drawn = _draw_ways(axes, domain, domain.positions)
-    policies = {"shown": shown, "done": done}
-    flows = {
-        kind: (rows.data * occupancy(mdp, policy)[rows.row])[drawn]
-        for kind, policy in policies.items()
-        if policy is not None
-    }
+    flows = {}
+    for kind, policy in (("shown", shown), ("done", done)):
+        if policy is not None:
+            flows[kind] = (rows.data * occupancy(mdp, policy)[rows.row])[drawn]
     largest = np.max([*flows.values()], initial=0.0) or 1.0
     handles: list[Artist] = []
     for kind, flow in flows.items():
