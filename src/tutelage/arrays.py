@@ -116,8 +116,8 @@ def vector(values: ArrayLike, name: str, length: int, what: str) -> Vector:
     return array
 
 
-def integers(values: ArrayLike, name: str) -> Indices:
-    """A read-only int64 copy of a vector of whole numbers."""
+def integers(values: ArrayLike, name: str, n_states: int | None = None) -> Indices:
+    """A read-only int64 copy of a vector of whole numbers. n_states: where each is the number of a state."""
     array = any_array(values, name)
     if array.ndim != 1:
         raise InvalidModel(f"{name} must be a vector, got shape {array.shape}")
@@ -127,7 +127,11 @@ def integers(values: ArrayLike, name: str) -> Indices:
         # Doubles beyond 2**53 skip whole numbers; no model has that many states.
         is_wrong = ~(np.abs(array) < 2.0**53) | (array != np.floor(array))
         refuse(is_wrong, lambda i: f"{name}[{i}] is {array[i]}; every entry must be a whole number")
-    return freeze(array.astype(np.int64))
+    numbers = array.astype(np.int64)
+    if n_states is not None:
+        is_wrong = (numbers < 0) | (numbers >= n_states)
+        refuse(is_wrong, lambda i: f"{name} has state {numbers[i]}, but the states are 0 to {n_states - 1}")
+    return freeze(numbers)
 
 
 def refuse(is_wrong: ArrayLike, sentence: Callable[[int], str]) -> None:
@@ -204,12 +208,12 @@ def stochastic_rows(values: Any, name: str, place: Callable[[int], str] = lambda
     rows = sparse_rows(values, name)
     rows.sum_duplicates()
 
-    def wrong(entry: int) -> str:
+    def negative(entry: int) -> str:
         row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
         given = f"{place(row)}row {row} of {name} gives probability {rows.data[entry]} to state {rows.indices[entry]}"
         return f"{given}; probabilities must be finite and not negative"
 
-    refuse(~np.isfinite(rows.data) | (rows.data < 0), wrong)
+    refuse(~np.isfinite(rows.data) | (rows.data < 0), negative)
     rows.eliminate_zeros()
     lengths = np.diff(rows.indptr)
     totals = rows.sum(axis=1)

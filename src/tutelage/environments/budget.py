@@ -185,14 +185,12 @@ def _explored(mdp: MDP, budgets: list[_Budget], max_states: int) -> _Pairs:
     caps = np.column_stack([budget.caps for budget in budgets])
     shape = (mdp.n_states, *(max(int(most) + 1, 1) for most in caps.max(axis=0)))
     if math.prod(shape) > MOST_PLACES:
-        sizes = " x ".join(map(str, shape[1:]))
-        told = f"{mdp.n_states} states with {sizes} rests of the budgets are too many"
+        told = f"{mdp.n_states} states with {' x '.join(map(str, shape[1:]))} rests of the budgets are too many"
         raise InvalidInput(f"{told}; give a coarser resolution, or fewer limits")
     number: NDArray[np.int32] = np.full(math.prod(shape), -1, dtype=np.int32)
     starts = np.flatnonzero(mdp.initial)
     keys = np.ravel_multi_index((starts, *caps[starts].T), shape)
-    n_pairs = 0
-    layers = []
+    n_pairs, layers = 0, []
     while len(new := np.unique(keys[number[keys] < 0])):
         number[new] = np.arange(n_pairs, n_pairs + len(new))
         states, *left = np.unravel_index(new, shape)
@@ -240,9 +238,8 @@ def _kept(mdp: MDP, is_end: Flags, pairs: _Pairs) -> _Pairs:
             raise InvalidInput(f"{told}; allow more, or give a finer resolution")
         is_kept = is_good[pairs.owner] & (pairs.moves @ ~is_good == 0)
         owner = (np.cumsum(is_good) - 1)[pairs.owner[is_kept]]
-        moves = pairs.moves[is_kept][:, is_good]
-        kept = (pairs.states[is_good], pairs.rests[is_good], owner, pairs.choice[is_kept], moves)
-        pairs = _Pairs(*kept, pairs.initial[is_good])
+        choice, moves = pairs.choice[is_kept], pairs.moves[is_kept][:, is_good]
+        pairs = _Pairs(pairs.states[is_good], pairs.rests[is_good], owner, choice, moves, pairs.initial[is_good])
 
 
 def _arriving(owner: Indices, moves: SparseRows, is_end: Flags) -> Flags:
@@ -292,9 +289,7 @@ def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
             return at_entries(product.transition, feature.data[entry])
         return feature[states if len(feature) == mdp.n_states else choice]
 
-    rewards, preferences = (
-        {name: moved(feature) for name, feature in named_features(domain, kind).items()}
-        for kind in ("reward", "preference")
-    )
+    rewards = {name: moved(feature) for name, feature in named_features(domain, "reward").items()}
+    preferences = {name: moved(feature) for name, feature in named_features(domain, "preference").items()}
     positions = None if domain.positions is None else domain.positions[states]
     return Domain(product, rewards, preferences, positions=positions)

@@ -70,7 +70,7 @@ def from_gymnasium(
     counts = [len(actions) for actions in table]
     # Repeated next states are summed. The last state leads to itself.
     moves = outcomes.at_moves(outcomes.probability, (sum(counts), end + 1))
-    stays = sparse.csr_array((np.ones(max(counts)), np.full(max(counts), end), np.arange(max(counts) + 1)))
+    stays = sparse.eye_array(end + 1, format="csr")[[end] * max(counts)]
     if initial is None:
         initial = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
     if initial is None:
@@ -289,8 +289,7 @@ def record_demonstrations(
     for _ in range(count):
         state, _info = env.reset(seed=int(source.integers(2**31)))
         # The states with the last, and the actions, numbered within their state.
-        states = [int(state)]
-        actions = []
+        states, actions = [int(state)], []
         for _ in range(limit):
             chances = checked[slice(*mdp.first_choice[states[-1] : states[-1] + 2])]
             action = int(source.choice(len(chances), p=chances))

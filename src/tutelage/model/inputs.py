@@ -90,7 +90,8 @@ def checked_discount(value: ArrayLike, n_choices: int) -> float | Vector:
 def checked_duration(value: ArrayLike, n_choices: int) -> Vector:
     """(C,), a read-only vector of positive durations; one number is used for all choices."""
     given = arrays.any_array(value, "duration")
-    durations = arrays.vector(given if given.ndim else [given] * n_choices, "duration", n_choices, "choices")
+    given = given if given.ndim else np.repeat(given, n_choices)
+    durations = arrays.vector(given, "duration", n_choices, "choices")
     arrays.refuse(durations <= 0, lambda i: f"duration[{i}] is {durations[i]}; a choice must take a positive time")
     return durations
 
@@ -107,14 +108,6 @@ def timed_discounts(discount: ArrayLike, durations: Vector) -> Vector:
         lambda i: f"duration[{i}] is {durations[i]}, and {base}**{durations[i]} rounds to {discounts[i]:.0f}; {advice}",
     )
     return np.asarray(discounts)
-
-
-def checked_goals(values: ArrayLike, n_states: int) -> Indices:
-    """The goals, ascending, each once."""
-    goals = np.unique(arrays.integers(values, "goals"))
-    is_wrong = (goals < 0) | (goals >= n_states)
-    arrays.refuse(is_wrong, lambda i: f"goals has state {goals[i]}, but the states are 0 to {n_states - 1}")
-    return arrays.freeze(goals)
 
 
 def checked_positions(values: ArrayLike, n_states: int) -> Matrix:
@@ -144,8 +137,7 @@ def shaped_features(values: ArrayLike, mdp: "MDP", n_names: int, kind: str) -> N
 def check_without_ends(features: Matrix, mdp: "MDP", names: Sequence[str]) -> None:
     """Refuse features (S, d) or (C, d) that are not zero in an end, where they would count for ever."""
     state = np.arange(mdp.n_states) if len(features) == mdp.n_states else mdp.state_of_choice
-    wrong = np.argwhere(np.isin(state, mdp.ends)[:, None] & (features != 0))
-    for row, column in wrong[:1]:
+    for row, column in np.argwhere(np.isin(state, mdp.ends)[:, None] & (features != 0))[:1]:
         place = mdp.names.describe_state(int(state[row]))
         raise InvalidModel(
             f"{names[column]!r} is {features[row, column]:g} in {place}, an end, where with discount 1 it would count "
@@ -210,10 +202,8 @@ def changed_features(domain: "Domain", kind: str, given: Mapping[str, Feature]) 
 def named_features(domain: "Domain", kind: str) -> dict[str, Any]:
     """The features of one kind by name: (S,), (C,) or on arrival (C, S)."""
     names, matrix = getattr(domain, f"{kind}_names"), getattr(domain, f"{kind}_features")
-    columns = zip(names, np.ascontiguousarray(matrix.T), strict=True)
-    return dict(columns) | {
-        name: column for name, column in getattr(domain, f"{kind}_arrivals").items() if name in names
-    }
+    arrivals = getattr(domain, f"{kind}_arrivals")
+    return {name: arrivals.get(name, column) for name, column in zip(names, matrix.T, strict=True)}
 
 
 def choice_of_entry(transition: SparseRows) -> Indices:

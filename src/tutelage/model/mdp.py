@@ -81,7 +81,8 @@ class MDP(Readable):
         arrays.check_length(initial, n_states, "initial", "states")
         discount = inputs.checked_discount(self.discount, n_choices)
         duration = None if self.duration is None else checked_duration(self.duration, n_choices)
-        goals = inputs.checked_goals(self.goals, n_states)
+        # Ascending, each once.
+        goals = arrays.freeze(np.unique(arrays.integers(self.goals, "goals", n_states)))
         arrays.set_fields(self, transition=transition, first_choice=first_choice, initial=initial)
         arrays.set_fields(self, discount=discount, duration=duration, goals=goals)
         self._set_ends()

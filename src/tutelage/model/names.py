@@ -22,7 +22,7 @@ from unicodedata import category
 import numpy as np
 from numpy.typing import NDArray
 
-from tutelage.arrays import AsNames, Indices, check_length, integers, refuse, set_fields, set_state
+from tutelage.arrays import AsNames, Indices, check_length, integers, set_fields, set_state
 from tutelage.outcomes import InvalidInput, InvalidModel, as_text
 
 LAST_STATE = "end"
@@ -161,11 +161,7 @@ class Labels:
 
     def __post_init__(self) -> None:
         n_states = len(self.first_choice) - 1
-        if len(self.finals):
-            finals = integers(self.finals, "finals")
-            is_wrong = (finals < 0) | (finals >= n_states)
-            refuse(is_wrong, lambda i: f"finals must be states 0 .. {n_states - 1}, got {finals[i]}")
-            set_fields(self, finals=finals)
+        set_fields(self, finals=integers(self.finals, "finals", n_states))
         if self.states is not None:
             # States that were checked are not checked again.
             if not isinstance(self.states, Names | GridNames):

@@ -25,7 +25,7 @@ from tutelage.outcomes import InvalidModel
 if TYPE_CHECKING:
     from tutelage.model.mdp import MDP
 
-# For which a dense system takes less time.
+# So few take less time as a dense system.
 FEW_STATES = 200
 
 

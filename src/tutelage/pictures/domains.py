@@ -95,9 +95,8 @@ def draw_map(axes: Axes, domain: Domain, *, shown: ArrayLike | None = None, done
         # A transition with less than a thousandth of the most visits is not drawn.
         is_used = flow > 1e-3 * largest
         widths = share * (0.6 + 6.0 * flow[is_used] / largest)
-        order = 2 + (kind == "done")
-        lines = LineCollection(list(ends[is_used]), colors=colour, linewidths=widths, linestyles=dashes, zorder=order)
-        axes.add_collection(lines)
+        lines = LineCollection(list(ends[is_used]), colors=colour, linewidths=widths, linestyles=dashes)
+        axes.add_collection(lines).set_zorder(2 + (kind == "done"))
         handles.append(Line2D([], [], color=colour, linewidth=3 * share + 0.5, linestyle=dashes, label=kind))
     is_placed = np.isfinite(domain.positions).all(axis=1)
     for label, marker, where in (("start", "o", mdp.initial > 0), ("goal", "*", absorbing_states(mdp))):
@@ -150,18 +149,13 @@ def routes_picture(domain: Domain, shown: Shown) -> Figure:
         way = at[shown.demonstrations[number].states]
         way = way[np.isfinite(way).all(axis=1)]
         style: dict[str, Any] = {"color": COLOURS[number], "linewidth": 4.5 - number, "zorder": 3 + number}
-        axes.plot(*way.T, label=_heading(item), solid_capstyle="round", **style)
+        axes.plot(*way.T, label=item.text().partition(": ")[0], solid_capstyle="round", **style)
         # Labels that begin with an underscore are not in the legend.
         hidden = "_" * (number > 0)
         axes.scatter(*way[:1].T, marker="o", label=f"{hidden}start", **ENDS)
         axes.scatter(*way[-1:].T, marker="*", label=f"{hidden}end", **ENDS)
     axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False)
     return figure
-
-
-def _heading(item: ShownDemonstration) -> str:
-    """Its share and reward, without what it counts."""
-    return item.text().partition(": ")[0]
 
 
 def _draw_ways(axes: Axes, domain: Domain, at: Matrix) -> tuple[Matrix, Indices]:
@@ -183,10 +177,11 @@ def _draw_strips(axes: Axes, items: Sequence[ShownDemonstration], most: int = 12
         if len(names) > most:
             names = [*names[: most // 2], f"... {len(names) - most} more ...", *names[-(most // 2) :]]
         axes.plot(range(len(names)), [-row] * len(names), color=COLOURS[row], marker="o", linewidth=2)
-        beside: dict[str, Any] = {"textcoords": "offset points"}
         for place, name in enumerate(names):
-            axes.annotate(name, (place, -row), (2, 5), rotation=35, fontsize="x-small", **beside)
-        axes.annotate(_heading(item), (0, -row), (0, -16), fontsize="small", **beside)
+            axes.annotate(name, (place, -row), (2, 5), textcoords="offset points", rotation=35, fontsize="x-small")
+        # Its share and reward, without what it counts.
+        heading = item.text().partition(": ")[0]
+        axes.annotate(heading, (0, -row), (0, -16), textcoords="offset points", fontsize="small")
     axes.set_ylim(-len(items) + 0.3, 1.2)
     axes.set_xlim(-0.3, most + 1.5)
     axes.set_axis_off()
