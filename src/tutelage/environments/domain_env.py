@@ -30,8 +30,7 @@ class DomainEnv(gymnasium.Env[Any, Any]):
 
     def __init__(self, domain: Domain, weights: ArrayLike | None = None, render_mode: str | None = None) -> None:
         mdp = domain.mdp
-        self.domain = domain
-        self.render_mode = render_mode
+        self.domain, self.render_mode = domain, render_mode
         given = np.ones(domain.n_reward) if weights is None else weights
         self.weights = vector(given, "weights", domain.n_reward, "reward features")
         self.observation_space = spaces.Discrete(mdp.n_states)

@@ -107,9 +107,9 @@ class ObjectWorld(Readable):
         next_state = np.append(moves.ravel(), np.full(len(ACTIONS), self.terminal, dtype=np.int32))
         # From a cell with an object, each action has a second entry, which leads to the terminal state.
         ending = (self.end_probability * rewards.any(axis=1)).repeat(len(ACTIONS))
-        after = np.column_stack([next_state, np.full_like(next_state, self.terminal)])
-        chances = np.column_stack([1 - ending, ending])
-        transition = sparse.csr_array((chances.ravel(), after.ravel(), np.arange(0, after.size + 1, 2)))
+        starts = np.arange(len(next_state) + 1)
+        stays = sparse.csr_array((1 - ending, next_state, starts))
+        transition = stays + sparse.csr_array((ending, np.full_like(next_state, self.terminal), starts))
         first_choice = np.arange(self.terminal + 2) * len(ACTIONS)
         mdp = MDP.from_choices(transition, first_choice, states == self.start, self.discount)
         features = placement.preference_features(preferences, self.distractors, self.size)

@@ -204,7 +204,7 @@ class MDP(Readable):
     @property
     def contraction(self) -> float:
         """1 - 1 / steps: the discount or the largest one, by which the Bellman operators are contractions."""
-        largest = float(np.max(self.discount))
+        largest = self.discount if isinstance(self.discount, float) else float(self.discount.max())
         return largest if largest < 1 else 1 - 1 / self.steps
 
     @property
@@ -360,7 +360,7 @@ def absorbing_states(mdp: MDP) -> NDArray[np.bool_]:
 
 def times_discount(rows: SparseRows, discount: float | Vector) -> SparseRows:
     """discount(c) times row c, for one discount or one for each row."""
-    factor = discount if isinstance(discount, float) else discount[choice_of_entry(rows)]
+    factor = discount if isinstance(discount, float) else np.repeat(discount, np.diff(rows.indptr))
     return sparse.csr_array((rows.data * factor, rows.indices, rows.indptr), rows.shape)
 
 

@@ -204,7 +204,7 @@ class Labels:
                 raise InvalidInput(f"there is no state {name!r}; {suggestion(name, self.states)}")
             return int(number)
         last = len(self.first_choice) - 2
-        if not isinstance(name, int | np.integer) or isinstance(name, bool) or not 0 <= name <= last:
+        if isinstance(name, bool) or not isinstance(name, int | np.integer) or not 0 <= name <= last:
             raise InvalidInput(f"there is no state {name!r}; the states have no names, only numbers 0 .. {last}")
         return int(name)
 

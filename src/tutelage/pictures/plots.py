@@ -150,9 +150,8 @@ def draw_pushes(axes: Axes, reachable: ArrayLike, cases: Sequence[Mapping[str, A
     _add_arrow(axes, tip - step, tip, gap=0.0)
     _add_label(axes, "$w^*$", tip - step / 2, (8, -8))
     for index, case in enumerate(cases, 1):
-        start, aim, lesson = case["start"], case["aim"], case["lesson"]
+        start, aim, lesson, is_realised = (case[name] for name in ("start", "aim", "lesson", "is_realised"))
         learner = rf"\mu_L^{{{index}}}"
-        is_realised = case["is_realised"]
         _add_arrow(axes, start, aim, gap=5.0 if is_realised else 0.0)
         _add_label(axes, f"${learner}$", start, (-8, -8))
         _add_label(axes, rf"$\mu_T^{{{index}}}$", lesson, (8, 8 if is_realised else -8))
