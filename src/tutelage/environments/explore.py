@@ -7,6 +7,7 @@ import copy
 import pickle
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,6 @@ def _explored(
     states = list(start)
     number = {state: i for i, state in enumerate(states)}
     steps: _Steps = []
-    names: list[Hashable] = []
     probabilities: list[float] = []
     columns: list[int] = []
     first_choice, ends = [0], [0]
@@ -140,7 +140,6 @@ def _explored(
                 if columns[-1] == len(states):
                     states.append(after)
             ends.append(len(columns))
-        names += [step[1] for step in taken if step] or at_end
         steps += taken
         first_choice.append(len(steps))
         n_waiting = len(states) - n_explored
@@ -151,11 +150,13 @@ def _explored(
             report("states explored", n_explored, n_waiting)
     if not any(steps):
         raise InvalidModel("no state has an action, so there are no features; give the start an action")
-    rows = sparse.csr_array((probabilities, columns, ends), (len(names), len(states)))
+    rows = sparse.csr_array((probabilities, columns, ends), (len(steps), len(states)))
     # The first states were found first.
     initial = np.append(list(start.values()), np.zeros(len(states) - len(start)))
     # A stay takes one unit of time.
     times = None if duration is None else [duration(*step) if step else 1.0 for step in steps]
+    stays = cycle(at_end)
+    names = [step[1] if step else next(stays) for step in steps]
     labels: dict[str, Any] = {"state_names": states, "choice_names": names}
     return MDP.from_choices(rows, first_choice, initial, discount, duration=times, **labels), steps
 

@@ -120,9 +120,7 @@ def from_graph(
     """
 
     def journey(begin: Any, ends: Collection[Hashable]) -> Domain:
-        edges = list(_choices(graph, ends))
-        starts = _starts(graph, begin)
-        rate = float(checked_discount(discount, 1))
+        edges, starts, rate = list(_choices(graph, ends)), _starts(graph, begin), float(checked_discount(discount, 1))
         ways = merged_ways([edge[:2] for edge in edges], {*starts, *ends} if merge else graph.nodes)
         streets = _Streets(edges, ways, _times(edges, rate, duration), rate, duration, measure)
         rewards = streets.features(reward_attributes, "reward", counts_arrival=len(ends) > 0 and rate < 1)
