@@ -6,7 +6,7 @@ with a sentence that names the first offending place.
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import fields
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -102,7 +102,8 @@ def floats(values: ArrayLike, name: str, *, ndim: int) -> NDArray[np.float64]:
     except (TypeError, ValueError) as error:
         raise InvalidModel(f"{name} must be an array of numbers: {error}") from error
     if array.ndim != ndim:
-        axes, advice = "axis" if ndim == 1 else "axes", "" if array.ndim else "; give a list of numbers"
+        axes = "axis" if ndim == 1 else "axes"
+        advice = "" if array.ndim else "; give a list of numbers"
         raise InvalidModel(f"{name} must have {ndim} {axes}, got shape {array.shape}{advice}")
     check_finite(array, name)
     return freeze(array)
@@ -115,8 +116,8 @@ def vector(values: ArrayLike, name: str, length: int, what: str) -> Vector:
     return array
 
 
-def integers(values: ArrayLike, name: str) -> Indices:
-    """A read-only int64 copy of a vector of whole numbers."""
+def integers(values: ArrayLike, name: str, n_states: int | None = None) -> Indices:
+    """A read-only int64 copy of a vector of whole numbers. n_states: where each is the number of a state."""
     array = any_array(values, name)
     if array.ndim != 1:
         raise InvalidModel(f"{name} must be a vector, got shape {array.shape}")
@@ -126,7 +127,11 @@ def integers(values: ArrayLike, name: str) -> Indices:
         # Doubles beyond 2**53 skip whole numbers; no model has that many states.
         is_wrong = ~(np.abs(array) < 2.0**53) | (array != np.floor(array))
         refuse(is_wrong, lambda i: f"{name}[{i}] is {array[i]}; every entry must be a whole number")
-    return freeze(array.astype(np.int64))
+    numbers = array.astype(np.int64)
+    if n_states is not None:
+        is_wrong = (numbers < 0) | (numbers >= n_states)
+        refuse(is_wrong, lambda i: f"{name} has state {numbers[i]}, but the states are 0 to {n_states - 1}")
+    return freeze(numbers)
 
 
 def refuse(is_wrong: ArrayLike, sentence: Callable[[int], str]) -> None:
@@ -148,14 +153,15 @@ def check_same(name: str, stored: Vector, computed: Vector, unit: Vector | float
         raise InvalidModel(f"its {name} has {len(stored)} entries, but {len(computed)} are needed")
     with np.errstate(invalid="ignore"):
         differs = ~((np.abs(stored - computed) <= share * np.asarray(unit)) | (stored == computed))
-    known, place = "but by what it follows from it is", "[{}]" if len(stored) > 1 else ""
+    place = "[{}]" if len(stored) > 1 else ""
+    known = "but by what it follows from it is"
     refuse(differs, lambda j: f"its {name}{place.format(j)} is {stored[j]:.10g}, {known} {computed[j]:.10g}")
 
 
-def check_length(array: NDArray[Any], length: int, name: str, what: str) -> None:
-    """Refuse an array whose first axis is not one entry per `what`."""
-    if len(array) != length:
-        raise InvalidModel(f"{name} has {len(array)} entries, but there are {length} {what}; give one for each")
+def check_length(given: Sized, length: int, name: str, what: str, parts: str = "entries") -> None:
+    """Refuse an array or a list that does not have one entry per `what`."""
+    if len(given) != length:
+        raise InvalidModel(f"{name} has {len(given)} {parts}, but there are {length} {what}; give one for each")
 
 
 def check_rows(values: NDArray[np.float64], first_choice: Indices, name: str, what: str = "entries") -> None:
@@ -209,7 +215,8 @@ def stochastic_rows(values: Any, name: str, place: Callable[[int], str] = lambda
 
     refuse(~np.isfinite(rows.data) | (rows.data < 0), negative)
     rows.eliminate_zeros()
-    lengths, totals = np.diff(rows.indptr), rows.sum(axis=1)
+    lengths = np.diff(rows.indptr)
+    totals = rows.sum(axis=1)
     is_off = np.abs(totals - 1) > sum_tolerance(lengths)
     others = f" ({np.count_nonzero(is_off)} rows do not)" if np.count_nonzero(is_off) > 1 else ""
     told = f"probabilities must sum to one{others}"
@@ -253,7 +260,8 @@ def check_compressed(indptr: Indices, indices: Indices, shape: tuple[int, int], 
 
     SciPy does not check where rows begin if the matrix has no entries, and its sorting then writes outside the arrays.
     """
-    (n_rows, n_columns), wrong = shape, f"{name} is not a well-formed sparse matrix:"
+    n_rows, n_columns = shape
+    wrong = f"{name} is not a well-formed sparse matrix:"
     is_begun = len(indptr) == max(n_rows, 0) + 1 and (indptr[0], indptr[-1]) == (0, len(indices))
     if not is_begun or (indptr[1:] < indptr[:-1]).any():
         needed = f"{n_rows + 1} numbers that rise from 0 to {len(indices)}"
@@ -288,7 +296,8 @@ class Readable:
 
     def __repr__(self) -> str:
         parts = [f"{part.name}={brief(getattr(self, part.name))}" for part in fields(self) if part.repr]  # type: ignore[arg-type]
-        name, line = type(self).__name__, ", ".join(parts)
+        name = type(self).__name__
+        line = ", ".join(parts)
         if len(line) + len(name) < 110:
             return f"{name}({line})"
         shown = parts if len(parts) <= 8 else [*parts[:7], "..."]
@@ -296,8 +305,7 @@ class Readable:
 
     def _repr_html_(self) -> str:
         """The picture or the table that a notebook shows."""
-        html: str = resolve_name("tutelage.pictures.domains:as_html")(self)
-        return html
+        return str(resolve_name("tutelage.pictures.domains:as_html")(self))
 
 
 def brief(value: Any, longest: int = 90) -> str:

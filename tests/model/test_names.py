@@ -11,7 +11,7 @@ from strategies import random_domain
 
 import tutelage as tl
 from tutelage.model.mdp import per_choice
-from tutelage.model.names import GridNames
+from tutelage.model.names import GridNames, Labels
 from tutelage.outcomes import InvalidInput, InvalidModel, as_text
 
 STATES, ACTIONS = ["new", "worn", "broken"], ["run", "service"]
@@ -231,3 +231,9 @@ def test_names_are_printed_on_one_line_without_escapes():
     assert as_text("line\nnext\ttab") == r"line\nnext\ttab"
     assert as_text("abc\u202edef") == r"abc\u202edef"
     assert as_text(("caf\u00e9", 3)) == "('caf\u00e9', 3)"
+
+
+@pytest.mark.parametrize("wrong", [-1, 3])
+def test_the_final_states_of_an_environment_are_states(wrong):
+    with pytest.raises(InvalidModel, match=f"finals has state {wrong}, but the states are 0 to 2"):
+        Labels(machine().mdp.first_choice, finals=[0, wrong])

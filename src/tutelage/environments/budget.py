@@ -28,7 +28,7 @@ from tutelage.arrays import EPSILON, Flags, Indices, SparseRows, Vector, refuse
 from tutelage.chains.expectations import reachable
 from tutelage.data.describing import least_totals
 from tutelage.environments.graph import finite_number
-from tutelage.model.inputs import at_entries, choice_of_entry
+from tutelage.model.inputs import at_entries, choice_of_entry, named_features
 from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
 from tutelage.model.names import Labels, suggestion
 from tutelage.outcomes import InfeasibleConstraints, InvalidInput, as_text, at_least, report
@@ -93,19 +93,20 @@ def _budget(mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: Any, resolu
     owner = mdp.state_of_choice[choice_of_entry(mdp.transition)]
     cost = np.where(is_end[owner], 0.0, cost)
     most = finite_number(limit, f"the limit of {name!r}")
-    step = resolution.get(name) if isinstance(resolution, Mapping) else resolution
-    step = _usual_step(cost, most) if step is None else finite_number(step, f"the resolution of {name!r}")
+    given = resolution.get(name) if isinstance(resolution, Mapping) else resolution
+    step = _usual_step(cost, most) if given is None else finite_number(given, f"the resolution of {name!r}")
     if most < 0 or not step > 0:
         raise InvalidInput(f"the limit of {name!r} must not be negative, and its resolution must be positive")
     least = _least_totals(mdp, is_end, cost, most)
     if not least[mdp.initial > 0].max() <= most * (1 + ROUNDING):
-        far, starts = FARTHEST_TOTAL * max(most, float(cost.max())), np.flatnonzero(mdp.initial)
-        totals = _least_totals(mdp, is_end, cost, far)[starts]
-        place, needed = mdp.names.describe_state(int(starts[totals.argmax()])), float(totals.max())
-        told = f"no journey from {place} is sure to keep {name!r} within {most:g}"
+        far = FARTHEST_TOTAL * max(most, float(cost.max()))
+        totals = np.where(mdp.initial > 0, _least_totals(mdp, is_end, cost, far), -np.inf)
+        place = mdp.names.describe_state(int(totals.argmax()))
+        needed = float(totals.max())
         says = f"the least that one has is {at_least(needed)}" if math.isfinite(needed) else f"nor within {far:g}"
         excess = np.array([needed - most])
-        raise InfeasibleConstraints((name,), excess, excess, f"{told}; {says}")
+        message = f"no journey from {place} is sure to keep {name!r} within {most:g}; {says}"
+        raise InfeasibleConstraints((name,), excess, excess, message)
     # The rounding error of a total, in steps.
     slack = ROUNDING * max(most / step, 1.0)
     with np.errstate(invalid="ignore"):
@@ -120,11 +121,9 @@ def _cost(domain: Domain, name: str) -> Vector:
     """(nnz,), the feature of this name for each transition; it must not be negative."""
     if name not in domain.names:
         raise InvalidInput(f"there is no feature {name!r}; {suggestion(name, domain.names)}")
-    kind = "preference" if name in domain.preference_names else "reward"
-    features, names, arrivals = (getattr(domain, f"{kind}_{part}") for part in ("features", "names", "arrivals"))
+    feature = (named_features(domain, "reward") | named_features(domain, "preference"))[name]
     choice = choice_of_entry(domain.mdp.transition)
-    column = per_choice(domain.mdp, np.ascontiguousarray(features[:, names.index(name)]))
-    cost: Vector = arrivals[name].data if name in arrivals else column[choice]
+    cost: Vector = feature.data if sparse.issparse(feature) else per_choice(domain.mdp, feature)[choice]
     place, needed = domain.mdp.names.describe_choice, "a budget needs a feature that is never negative"
     refuse(cost < 0, lambda i: f"{place(int(choice[i]))}: {name!r} is {cost[i]:.4g}; {needed}")
     return cost
@@ -182,7 +181,8 @@ class _Pairs(NamedTuple):
 
 def _explored(mdp: MDP, budgets: list[_Budget], max_states: int) -> _Pairs:
     """All pairs that can be visited from the start, breadth first; `number` is that of each pair by key, -1 if new."""
-    units, caps = (np.array([getattr(budget, part) for budget in budgets]).T for part in ("units", "caps"))
+    units = np.column_stack([budget.units for budget in budgets])
+    caps = np.column_stack([budget.caps for budget in budgets])
     shape = (mdp.n_states, *(max(int(most) + 1, 1) for most in caps.max(axis=0)))
     if math.prod(shape) > MOST_PLACES:
         told = f"{mdp.n_states} states with {' x '.join(map(str, shape[1:]))} rests of the budgets are too many"
@@ -205,7 +205,7 @@ def _explored(mdp: MDP, budgets: list[_Budget], max_states: int) -> _Pairs:
             told = f"there are more than {max_states} states with their rests of the budgets"
             raise InvalidInput(f"{told}; raise max_states, or give a coarser resolution")
     states, rests, owner, choice, entry, key = (np.concatenate(part) for part in zip(*layers, strict=True))
-    ends = np.concatenate([[0], np.cumsum(np.diff(mdp.transition.indptr)[choice])])
+    ends = np.append(0, np.cumsum(np.diff(mdp.transition.indptr)[choice]))
     moves = sparse.csr_array((entry + 1, number[key], ends), shape=(len(choice), n_pairs))
     initial = np.zeros(n_pairs)
     initial[: len(starts)] = mdp.initial[starts]
@@ -249,38 +249,47 @@ def _arriving(owner: Indices, moves: SparseRows, is_end: Flags) -> Flags:
 
 def _graph(owner: Indices, moves: SparseRows) -> SparseRows:
     """(n, n), the moves from state to state."""
-    n_entries = np.diff(moves.indptr)
-    return sparse.csr_array((np.ones(moves.nnz), (owner.repeat(n_entries), moves.indices)), (moves.shape[1],) * 2)
+    n = moves.shape[1]
+    return sparse.csr_array((np.ones(moves.nnz), (owner[choice_of_entry(moves)], moves.indices)), (n, n))
 
 
 def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
     """The domain of the pairs; its names say what is left."""
-    mdp, states, choice, moves, known = domain.mdp, pairs.states, pairs.choice, pairs.moves, domain.mdp.names
-    first_choice = np.searchsorted(pairs.owner, np.arange(len(states) + 1))
-    choices = [known.choice_name(number) for number in range(mdp.n_choices)]
+    mdp, known = domain.mdp, domain.mdp.names
+    states, choice = pairs.states, pairs.choice
     rests = []
     for budget, steps in zip(budgets, pairs.rests.T, strict=True):
         # What is left at least, rounded down to a digit that tells the steps apart.
-        digits, unit = max(0, math.ceil(-math.log10(budget.resolution)) + 1), budget.name.replace("_", " ")
-        left = np.floor((budget.least[states] + steps * budget.resolution) * 10**digits + 1e-6) / 10**digits
+        scale = 10 ** max(0, math.ceil(-math.log10(budget.resolution)) + 1)
+        left = np.floor((budget.least[states] + steps * budget.resolution) * scale + 1e-6) / scale
+        unit = budget.name.replace("_", " ")
         rests.append([f"{amount:.12g} {unit}" for amount in left])
     names = [
         f"{as_text(known.state_name(state))}, {' and '.join(rest)} left"
-        for state, *rest in zip(states.tolist(), *rests, strict=True)
+        for state, *rest in zip(states, *rests, strict=True)
     ]
+    moves = pairs.moves
     moves.sort_indices()
     entry = moves.data - 1
-    rows = sparse.csr_array((mdp.transition.data[entry], moves.indices, moves.indptr), moves.shape)
-    discount = mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice]
-    duration = None if mdp.duration is None else mdp.duration[choice]
-    finals, goals = (np.flatnonzero(np.isin(states, given)) for given in (known.finals, mdp.goals))
-    labels = Labels(first_choice, names, [choices[i] for i in choice.tolist()], finals)
-    product = MDP(rows, first_choice, pairs.initial, discount, labels, duration=duration, goals=goals)
-    rows = product.transition
-    parts: dict[str, Any] = {"positions": None if domain.positions is None else domain.positions[states]}
-    for kind in ("reward", "preference"):
-        features, columns, arrivals = (getattr(domain, f"{kind}_{part}") for part in ("features", "names", "arrivals"))
-        parts[f"{kind}_features"] = features[states if len(features) == mdp.n_states else choice]
-        parts[f"{kind}_names"] = columns
-        parts[f"{kind}_arrivals"] = {name: at_entries(rows, part.data[entry]) for name, part in arrivals.items()}
-    return Domain(product, **parts)
+    first_choice = np.searchsorted(pairs.owner, np.arange(len(states) + 1))
+    choices = [known.choice_name(number) for number in range(mdp.n_choices)]
+    finals = np.flatnonzero(np.isin(states, known.finals))
+    product = MDP(
+        at_entries(moves, mdp.transition.data[entry]),
+        first_choice,
+        pairs.initial,
+        mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choice],
+        Labels(first_choice, names, [choices[number] for number in choice], finals),
+        duration=None if mdp.duration is None else mdp.duration[choice],
+        goals=np.flatnonzero(np.isin(states, mdp.goals)),
+    )
+
+    def moved(feature: Vector | SparseRows) -> Vector | SparseRows:
+        if sparse.issparse(feature):
+            return at_entries(product.transition, feature.data[entry])
+        return feature[states if len(feature) == mdp.n_states else choice]
+
+    rewards = {name: moved(feature) for name, feature in named_features(domain, "reward").items()}
+    preferences = {name: moved(feature) for name, feature in named_features(domain, "preference").items()}
+    positions = None if domain.positions is None else domain.positions[states]
+    return Domain(product, rewards, preferences, positions=positions)

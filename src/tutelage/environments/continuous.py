@@ -17,7 +17,7 @@ visited cells. It falls with the square of the cells where V is smooth.
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,8 +56,9 @@ class World:
     ends: Callable[[Vector], Any]
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        return tuple(len(axis) for axis in self.axes)
+    def shares(self) -> Vector:
+        """(W,), the probability of each value of the noise."""
+        return np.array([share for _, share in self.noise])
 
     @property
     def box(self) -> Matrix:
@@ -67,34 +68,38 @@ class World:
     def end_of(self, x: Vector) -> str:
         """The name of the end that a true state is, empty for none."""
         told = self.ends(x)
-        return told if isinstance(told, str) else LAST_STATE if told else ""
+        if isinstance(told, str):
+            return told
+        return LAST_STATE if told else ""
 
     def weights(self, x: Matrix) -> SparseRows:
         """(n, points), the weights of the corners of the cell of each true state; one outside the box is moved in."""
         knots = tuple(np.concatenate([axis[:1], axis, axis[-1:]]) for axis in self.axes)
         given = NdBSpline.design_matrix(np.clip(x, *self.box), knots, 1)
-        return sparse.csr_array((given.data, given.indices, given.indptr), (len(x), math.prod(self.sizes)))
+        return sparse.csr_array((given.data, given.indices, given.indptr), (len(x), math.prod(map(len, self.axes))))
 
     def interpolated(self, x: Matrix, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """(n, ...), the values at true states, of values (S, ...) that begin with those of the points."""
-        return np.asarray(self.weights(x) @ values[: math.prod(self.sizes)])
+        weights = self.weights(x)
+        return np.asarray(weights @ values[: weights.shape[1]])
 
     def after(self, x: Vector, action: Hashable) -> list[Vector]:
         """The next state for each value of the noise."""
-        value, states = self.actions[action], []
+        states = []
         for drawn, _ in self.noise:
-            states.append(np.asarray(self.step(x.copy(), value, *drawn), dtype=np.float64))
-            if states[-1].shape != x.shape or not np.isfinite(states[-1]).all():
-                needed = f"it must give {len(x)} finite numbers"
-                raise InvalidModel(f"step gives {states[-1]} at {x.tolist()} with the action {action!r}; {needed}")
+            state = np.asarray(self.step(x.copy(), self.actions[action], *drawn), dtype=np.float64)
+            if state.shape != x.shape or not np.isfinite(state).all():
+                place = f"at {x.tolist()} with the action {action!r}"
+                raise InvalidModel(f"step gives {state} {place}; it must give {len(x)} finite numbers")
+            states.append(state)
         return states
 
-    def features(self, function: Callable[..., Any], x: Vector, action: Hashable, after: list[Vector]) -> list[Any]:
+    def features(self, function: Callable[..., Any], x: Vector, action: Hashable, after: Iterable[Vector]) -> list[Any]:
         """What a function of (x, action), or of these and the next state, gives for each value of the noise."""
         value = self.actions[action]
         if takes_next_state(function):
             return [function(x, value, state) for state in after]
-        return [function(x, value)] * len(after)
+        return [function(x, value)] * len(self.noise)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -110,7 +115,8 @@ class Discretised(Domain):
 
     def action_at(self, x: ArrayLike, policy: ArrayLike, *, rng: np.random.Generator) -> Any:
         """An action drawn at a true state, as the step function takes it."""
-        return list(self.world.actions.values())[int(rng.choice(len(self.world.actions), p=self.policy_at(x, policy)))]
+        taken = list(self.world.actions.values())
+        return taken[rng.choice(len(taken), p=self.policy_at(x, policy))]
 
     def resolution_error(
         self, policy: ArrayLike, true_weights: ArrayLike, *, n: int = 4, rng: int | np.random.Generator = 0
@@ -120,32 +126,34 @@ class Discretised(Domain):
         The expected discounted sum of |e(x)| of the module, where e at a visited point of the grid is the largest one
         among n random points of the cells around it.
         """
-        checked, weights = check_policy(self.mdp, policy), floats(true_weights, "true_weights", ndim=1)
+        checked = check_policy(self.mdp, policy)
+        weights = floats(true_weights, "true_weights", ndim=1)
         value = successor_features(self, checked)[:, : self.n_reward] @ weights
-        visits = state_occupancy(self.mdp, checked)[: np.prod(self.world.sizes)]
-        source, cell = generator(rng), np.array([axis[1] - axis[0] for axis in self.world.axes])
-        total, (low, high) = 0.0, self.world.box
-        for state in np.flatnonzero(visits > 1e-6 * visits.max()).tolist():
-            place = np.unravel_index(state, self.world.sizes)
-            near = low + cell * (place + source.uniform(-1, 1, size=(n, len(cell))))
-            errors = [self._one_step_error(x, checked, weights, value) for x in np.clip(near, low, high)]
+        points = _points(self.world.axes)
+        visits = state_occupancy(self.mdp, checked)[: len(points)]
+        source = generator(rng)
+        cell = np.array([axis[1] - axis[0] for axis in self.world.axes])
+        total = 0.0
+        for state in np.flatnonzero(visits > 1e-6 * visits.max()):
+            near = points[state] + cell * source.uniform(-1, 1, size=(n, len(cell)))
+            errors = [self._one_step_error(x, checked, weights, value) for x in np.clip(near, *self.world.box)]
             total += visits[state] * max(errors)
         return float(total)
 
     def _one_step_error(self, x: Vector, policy: Vector, weights: Vector, value: Vector) -> float:
         """|e(x)|; zero at an end."""
-        if self.world.end_of(x):
+        world = self.world
+        if world.end_of(x):
             return 0.0
-        world, shares, expected = self.world, [share for _, share in self.world.noise], 0.0
-        discount = self.mdp.discount if isinstance(self.mdp.discount, float) else float(self.mdp.discount[0])
+        error = -world.interpolated(x[None, :], value)[0]
         for action, chance in zip(world.actions, self.policy_at(x, policy), strict=True):
             if chance > 0:
                 after = world.after(x, action)
                 earned, _ = feature_matrix(world.features(world.reward, x, action, after), (), "reward", str)
-                goes_on = np.array([not world.end_of(state) for state in after])
+                goes_on = [not world.end_of(state) for state in after]
                 later = goes_on * world.interpolated(np.array(after), value)
-                expected += chance * float(shares @ (earned @ weights + discount * later))
-        return abs(expected - float(world.interpolated(x[None, :], value)[0]))
+                error += chance * (world.shares @ (earned @ weights + np.ravel(self.mdp.discount)[0] * later))
+        return float(abs(error))
 
 
 def discretise(
@@ -183,16 +191,16 @@ def discretise(
     The model is a domain. `model.policy_at(x, policy)` and `model.action_at(x, policy, rng=...)` drive the true world,
     and `model.resolution_error(policy, true_weights)` estimates the error of its prediction.
     """
-    corners, sizes = [floats(end, name, ndim=1) for end, name in ((low, "low"), (high, "high"))], list(shape)
-    if not len(corners[0]) == len(corners[1]) == len(sizes) > 0 or not (corners[0] < corners[1]).all():
+    lowest, highest = floats(low, "low", ndim=1), floats(high, "high", ndim=1)
+    counts = [whole_number(size, "the shape", least=2) for size in shape]
+    if not len(lowest) == len(highest) == len(counts) > 0 or not (lowest < highest).all():
         raise InvalidModel("low, high and shape need one number for each dimension, with low below high")
-    counts = [whole_number(size, "the shape", least=2) for size in sizes]
     table = dict(actions) if isinstance(actions, Mapping) else {action: action for action in actions}
     pairs = (((), 1.0),) if noise is None else tuple(((value,), share) for value, share in noise.items())
     n_moves = math.prod(counts) * len(table) * len(pairs) * 2 ** len(counts)
     if n_moves > MOST_MOVES:
         raise InvalidModel(f"a grid of {math.prod(counts)} points has {n_moves} transitions; give a coarser shape")
-    axes = tuple(np.linspace(first, last, n) for first, last, n in zip(*corners, counts, strict=True))
+    axes = tuple(map(np.linspace, lowest, highest, counts))
     world = World(step, reward, axes, table, pairs, ends or (lambda x: False))
     features = {"reward": (reward, reward_names)}
     if preference is not None:
@@ -203,64 +211,73 @@ def discretise(
 def _model(
     world: World, start: Matrix, discount: float, goals: Sequence[str] | None, names: Sequence[str], features: _Given
 ) -> Discretised:
-    points = np.stack(np.meshgrid(*world.axes, indexing="ij"), axis=-1).reshape(-1, len(world.axes))
+    points, n_actions = _points(world.axes), len(world.actions)
     at_points = [world.end_of(x) for x in points]
-    moves, values = _walked(world, points, at_points, [function for function, _ in features.values()])
+    moves = _walked(world, points, at_points)
     at_moves = [world.end_of(x) for x in moves]
-    sinks = {end: number for number, end in enumerate(dict.fromkeys(filter(None, at_points + at_moves)))}
-    of_point, of_move = (np.array([sinks.get(end, -1) for end in ends]) for ends in (at_points, at_moves))
+    # The states are the points and then the ends, which lead to themselves.
+    ends = list(dict.fromkeys(filter(None, at_points + at_moves)))
+    number = {end: len(points) + i for i, end in enumerate(ends)}
     for name in goals or ():
-        if name not in sinks:
-            raise InvalidInput(f"no state ends in the goal {name!r}; the ends are {', '.join(sinks) or 'none'}")
-    # The states are the points and then the ends, which lead to themselves. Each has so many moves:
-    each, of_state = len(world.actions) * len(world.noise), np.append(of_point, np.arange(len(sinks)))
-    is_end, lasts = np.repeat(of_state >= 0, each), np.repeat(np.arange(len(sinks)), each)
-    reached = _reached(world, np.pad(moves, ((0, len(lasts)), (0, 0))), np.append(of_move, lasts), of_state)
-    shares = np.array([share for _, share in world.noise])
-    mean = sparse.kron(sparse.eye_array(len(is_end) // len(shares)), shares[None, :], format="csr")
-    starts, first_choice = np.atleast_2d(start), np.arange(0, mean.shape[0] + 1, len(world.actions))
-    initial = _reached(world, starts, np.full(len(starts), -1), of_state).mean(axis=0)
-    named: dict[str, Any] = {"state_names": [*_point_names(world, names), *sinks], "choice_names": list(world.actions)}
-    arrived = [len(points) + sinks[name] for name in (sinks if goals is None else goals)]
-    mdp = MDP.from_choices(mean @ reached, first_choice, initial, discount, goals=arrived, **named)
-    places = np.vstack([points, np.full((len(sinks), 2), np.nan)]) if len(world.axes) == 2 else None
+        if name not in ends:
+            raise InvalidInput(f"no state ends in the goal {name!r}; the ends are {', '.join(ends) or 'none'}")
+    n_states = len(points) + len(ends)
+    # A corner that is an end stands for this end.
+    stands = np.array([number.get(end, point) for point, end in enumerate(at_points)])
+    reached = _reached(world, moves, np.array([number.get(end, -1) for end in at_moves]), stands, n_states)
+    mean = sparse.kron(sparse.eye_array(len(points) * n_actions), world.shares[None, :], format="csr")
+    stays = sparse.eye_array(n_states, format="csr")[np.arange(len(points), n_states).repeat(n_actions)]
+    starts = np.atleast_2d(start)
+    mdp = MDP.from_choices(
+        sparse.vstack([mean @ reached, stays]),
+        np.arange(n_states + 1) * n_actions,
+        _reached(world, starts, np.full(len(starts), -1), stands, n_states).mean(axis=0),
+        discount,
+        goals=[number[name] for name in (ends if goals is None else goals)],
+        state_names=[*_point_names(world, names), *ends],
+        choice_names=list(world.actions),
+    )
+    positions = np.vstack([points, np.full((len(ends), 2), np.nan)]) if len(world.axes) == 2 else None
+    steps = list(itertools.product(points, world.actions))
+    n_steps, n_values = len(steps), len(world.noise)
     parts: dict[str, Any] = {}
-    for (kind, (_, told)), given in zip(features.items(), values, strict=True):
-        known, columns = feature_matrix(given, told, kind, lambda row: mdp.names.describe_choice(row // len(shares)))
-        matrix = np.pad(known, ((0, len(lasts)), (0, 0)))
-        matrix[is_end] = 0.0
-        parts |= {f"{kind}_features": mean @ matrix, f"{kind}_names": columns}
-    return Discretised(mdp, positions=places, world=world, **parts)
+    for kind, (function, told) in features.items():
+        values = []
+        for (x, action), after in zip(steps, moves.reshape(n_steps, n_values, -1), strict=True):
+            values += world.features(function, x, action, after)
+        known, columns = feature_matrix(values, told, kind, lambda row: mdp.names.describe_choice(row // n_values))
+        matrix = np.pad(mean @ known, ((0, mdp.n_choices - n_steps), (0, 0)))
+        matrix[np.repeat(stands >= len(points), n_actions).nonzero()] = 0.0
+        parts |= {f"{kind}_features": matrix, f"{kind}_names": columns}
+    return Discretised(mdp, positions=positions, world=world, **parts)
 
 
-def _walked(
-    world: World, points: Matrix, ends: Sequence[str], functions: Sequence[Callable[..., Any]]
-) -> tuple[Matrix, list[list[Any]]]:
-    """(n A W, d), the true next states, W of the noise; and of each function a value for each of them."""
-    moves, features = list[Vector](), [list[Any]() for _ in functions]
-    for row, (point, end) in enumerate(zip(points, ends, strict=True)):
+def _points(axes: Sequence[Vector]) -> Matrix:
+    """(n, d), the points of the grid, the last coordinate fastest."""
+    return np.array(list(itertools.product(*axes)))
+
+
+def _walked(world: World, points: Matrix, ends: Sequence[str]) -> Matrix:
+    """(n A W, d), the true next states, W of the noise."""
+    moves: list[Vector] = []
+    for row, (point, end) in enumerate(zip(points, ends, strict=True), 1):
         for action in world.actions:
             # What follows an end does not matter, and a step function may refuse it.
-            after = [point] * len(world.noise) if end else world.after(point, action)
-            moves += after
-            for function, values in zip(functions, features, strict=True):
-                values += world.features(function, point, action, after)
-        if row % 1_000 == 999:
-            report("points of the grid", row + 1, len(points) - row - 1)
-    return np.array(moves), features
+            moves += [point] * len(world.noise) if end else world.after(point, action)
+        if row % 1_000 == 0:
+            report("points of the grid", row, len(points) - row)
+    return np.array(moves)
 
 
-def _reached(world: World, x: Matrix, of_x: Indices, of_state: Indices) -> SparseRows:
-    """(k, S), the weights of the corners of the cells of true states, or one for the end that a true state is.
+def _reached(world: World, x: Matrix, ends: Indices, stands: Indices, n_states: int) -> SparseRows:
+    """(k, S), the weights of the corners of the cells of true states, all for the end where a true state is one.
 
-    of_x, of_state: these ends, or -1. A corner that is an end stands for this end.
+    ends: (k,), the states of these ends, or -1. stands: (points,), the state of each point.
     """
-    n_states, n_ends = len(of_state), int(of_state.max()) + 1
-    states = np.where(of_state >= 0, n_states - n_ends + of_state, np.arange(n_states))
-    stands = sparse.csr_array((np.ones(n_states), (np.arange(n_states), states)))
-    corners = sparse.diags_array(np.where(of_x >= 0, 0.0, 1.0)) @ world.weights(x)
-    ends = sparse.csr_array((of_x[:, None] == np.arange(n_ends)).astype(np.float64))
-    return sparse.csr_array(sparse.hstack([corners, ends]) @ stands)
+    corners = world.weights(x)
+    end = ends.repeat(np.diff(corners.indptr))
+    states = np.where(end < 0, stands[corners.indices], end)
+    return sparse.csr_array((corners.data, states, corners.indptr), (len(x), n_states))
 
 
 def _point_names(world: World, names: Sequence[str]) -> list[str]:

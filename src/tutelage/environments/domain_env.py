@@ -10,6 +10,7 @@ from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
 from tutelage.arrays import ArrayLike, Vector, vector
+from tutelage.model.inputs import choice_of_entry
 from tutelage.model.mdp import Domain, absorbing_states, choice_reward
 from tutelage.model.policy import max_by_state
 from tutelage.outcomes import InvalidInput
@@ -36,11 +37,11 @@ class DomainEnv(gymnasium.Env[Any, Any]):
         self.n_actions = int(mdp.choices_per_state.max())
         self.action_space = spaces.Discrete(self.n_actions)
         self.initial_state_distrib = mdp.initial
-        self._rewards = choice_reward(mdp, domain.reward_features @ self.weights)
-        self._gains = np.repeat(self._rewards, np.diff(mdp.transition.indptr))
+        rewards = choice_reward(mdp, domain.reward_features @ self.weights)
+        self._gains = rewards[choice_of_entry(mdp.transition)]
         for column, apart in domain.deviations("reward"):
             self._gains += self.weights[column] * apart.data
-        self._is_end = absorbing_states(mdp) & (max_by_state(mdp, np.abs(self._rewards)) == 0)
+        self._is_end = absorbing_states(mdp) & (max_by_state(mdp, np.abs(rewards)) == 0)
         self._state: int | None = None
         # Gymnasium needs a specification to make copies, as for a vector of environments.
         kwargs = {"domain": domain, "weights": self.weights}
@@ -53,8 +54,8 @@ class DomainEnv(gymnasium.Env[Any, Any]):
         table: Table = {state: {} for state in range(mdp.n_states)}
         for choice, state in enumerate(mdp.state_of_choice.tolist()):
             chances, after, gains = self._row(choice)
-            parts = (part.tolist() for part in (chances, after, gains, self._is_end[after]))
-            table[state][len(table[state])] = list(zip(*parts, strict=True))
+            columns = (chances.tolist(), after.tolist(), gains.tolist(), self._is_end[after].tolist())
+            table[state][len(table[state])] = list(zip(*columns, strict=True))
         return table
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:

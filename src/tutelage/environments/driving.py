@@ -16,9 +16,15 @@ from tutelage.model.mdp import MDP, Domain
 from tutelage.outcomes import InvalidModel
 
 ROADS, ROWS, LANES, TYPES = 40, 10, 2, 8
+SIDES = ("left", "right")
+# The two lanes, equally likely, that each choice of each lane leads to: straight on, left and right.
+REACHED = [[[0, 0], [0, 1], [1, 1]], [[1, 1], [0, 0], [0, 1]]]
 FEATURES = ("stone", "grass", "car", "pedestrian", "HOV", "car in front", "pedestrian in front", "police")
 TRUE_WEIGHTS = {"stone": -1.0, "grass": -0.5, "car": -5.0, "pedestrian": -10.0, "HOV": 1.0, "car in front": -2.0}
 TRUE_WEIGHTS |= {"pedestrian in front": -5.0, "police": 0.0, "step": 0.5, "HOV with police": -6.0}
+# By types of roads: what lies on their cells at random, with its probability, and what all their right lanes have.
+SCATTERED = (("car", (1, 3, 5), 0.25), ("stone", (3,), 0.2), ("grass", (5,), 0.1), ("pedestrian", (6,), 0.1))
+ON_THE_RIGHT = (("stone", (2,)), ("grass", (4, 6)), ("HOV", (7,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,10 +44,13 @@ def driving_world(
     preferences: the features that a learner may avoid.
     """
     on_cells = _random_cells(np.random.default_rng(seed)) if cells is None else floats(cells, "cells", ndim=2)
-    if on_cells.shape != (ROADS * ROWS * LANES, len(FEATURES)):
-        raise InvalidModel(f"cells must be of shape ({ROADS * ROWS * LANES}, {len(FEATURES)}), got {on_cells.shape}")
-    police = on_cells[:, [FEATURES.index("HOV")]] * on_cells[:, [FEATURES.index("police")]]
-    reward = np.vstack([np.hstack([on_cells, np.ones((len(on_cells), 1)), police]), np.zeros(len(TRUE_WEIGHTS))])
+    needed = (ROADS * ROWS * LANES, len(FEATURES))
+    if on_cells.shape != needed:
+        raise InvalidModel(f"cells must be of shape {needed}, got {on_cells.shape}")
+    has = dict(zip(FEATURES, on_cells.T, strict=True))
+    steps = np.ones(len(on_cells))
+    # The end follows the cells, without features.
+    reward = np.pad(np.column_stack([on_cells, steps, has["HOV"] * has["police"]]), ((0, 1), (0, 0)))
     avoided = reward[:, [list(TRUE_WEIGHTS).index(name) for name in preferences]]
     domain = Domain(_mdp(), reward, avoided, tuple(TRUE_WEIGHTS), preferences)
     return DrivingWorld(domain, freeze(np.array(list(TRUE_WEIGHTS.values()))), freeze(on_cells))
@@ -49,32 +58,29 @@ def driving_world(
 
 def _mdp() -> MDP:
     """Three choices in each cell and one at the end."""
-    n_cells, entries, cells = ROADS * ROWS * LANES, [], []
-    for cell, (road, row, lane) in enumerate(np.ndindex(ROADS, ROWS, LANES)):
-        cells.append(f"road {road}, row {row}, {('left', 'right')[lane]}")
-        for choice in range(3):
-            # Straight on, left, right: the lane that is wanted, or both where there is none.
-            wanted = lane if choice == 0 else choice - 1
-            lanes = (0, 1) if choice > 0 and lane == wanted else (wanted,)
-            ahead = [n_cells] if row == ROWS - 1 else [cell - lane + LANES + side for side in lanes]
-            entries += [(3 * cell + choice, state, 1 / len(ahead)) for state in ahead]
-    at, to, share = zip(*entries, (3 * n_cells, n_cells, 1.0), strict=True)
-    transition = sparse.csr_array((share, (at, to)), shape=(3 * n_cells + 1, n_cells + 1))
-    first = np.append(3 * np.arange(n_cells + 1), 3 * n_cells + 1)
-    initial = np.append((np.arange(n_cells) % (ROWS * LANES) == 0) / ROADS, 0.0)
-    names = {"state_names": [*cells, "end"], "choice_names": [*["straight", "left", "right"] * n_cells, "stay"]}
-    return MDP.from_choices(transition, first, initial, 0.99, **names)
+    cells = np.arange(ROADS * ROWS * LANES).reshape(ROADS, ROWS, LANES)
+    end = cells.size
+    ahead = np.concatenate([cells[:, 1:], np.full((ROADS, 1, LANES), end)], axis=1)
+    after = np.append(ahead[:, :, REACHED], [end, end])
+    transition = sparse.csr_array((np.full(len(after), 0.5), after, np.arange(0, len(after) + 1, 2)))
+    first_choice = np.append(3 * np.arange(end + 1), 3 * end + 1)
+    initial = np.append((cells % (ROWS * LANES) == 0) / ROADS, 0.0)
+    names = [f"road {road}, row {row}, {SIDES[lane]}" for road, row, lane in np.ndindex(cells.shape)]
+    actions = ["straight", *SIDES] * end
+    return MDP.from_choices(
+        transition, first_choice, initial, 0.99, state_names=[*names, "end"], choice_names=[*actions, "stay"]
+    )
 
 
 def _random_cells(rng: np.random.Generator) -> Matrix:
     """The features of each cell; densities as far as they can be read from published worlds."""
     has = {name: np.zeros((ROADS, ROWS, LANES), dtype=np.bool_) for name in FEATURES}
     kind = np.arange(ROADS) % TYPES
-    for name, types, chance in (("car", (1, 3, 5), 0.25), ("stone", (3,), 0.2), ("grass", (5,), 0.1)):
-        places = np.isin(kind, types)
-        has[name][places] = rng.random((int(places.sum()), ROWS, LANES)) < chance
-    has["stone"][kind == 2, :, 1] = has["grass"][np.isin(kind, (4, 6)), :, 1] = has["HOV"][kind == 7, :, 1] = True
-    has["pedestrian"][kind == 6] = rng.random((int((kind == 6).sum()), ROWS, LANES)) < 0.1
+    for name, types, chance in SCATTERED:
+        places = np.flatnonzero(np.isin(kind, types))
+        has[name][places] = rng.random((len(places), ROWS, LANES)) < chance
+    for name, right_types in ON_THE_RIGHT:
+        has[name][np.isin(kind, right_types), :, 1] = True
     for name in ("stone", "grass"):
         has[name] &= ~has["car"] & ~has["pedestrian"]
     for road in np.flatnonzero(kind == 7):

@@ -7,6 +7,7 @@ import copy
 import pickle
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -104,8 +105,8 @@ def explore_gymnasium(
         mdp, steps = _explored({first: 1.0}, copies.offered, copies.outcomes, discount, max_states, tuple(names))
         copies.check(env.unwrapped)
     called: Sequence[str] = reward_names or (() if reward_features else ("reward",))
-    rewards = _features(mdp, steps, "reward", lambda key, action: copies.known[key, action]["reward"], called)
-    avoided = (lambda key, action: copies.known[key, action]["preference"]) if preference_features else None
+    rewards = _features(mdp, steps, "reward", copies.measured("reward"), called)
+    avoided = copies.measured("preference") if preference_features else None
     return Domain(mdp, rewards, _features(mdp, steps, "preference", avoided, preference_names))
 
 
@@ -119,41 +120,45 @@ def _explored(
     duration: Callable[[Any, Any], float] | None = None,
 ) -> tuple[MDP, _Steps]:
     """The model of every state that is found, and its steps. at_end: the choices of absorbing states."""
-    limit, states = whole_number(max_states, "max_states", least=1), list(start)
+    limit = whole_number(max_states, "max_states", least=1)
+    states = list(start)
     number = {state: i for i, state in enumerate(states)}
-    first_choice, names, steps = [0], list[Hashable](), _Steps()
-    ends, columns, probabilities = [0], list[int](), list[float]()
+    steps: _Steps = []
+    probabilities: list[float] = []
+    columns: list[int] = []
+    first_choice, ends = [0], [0]
     # The list grows while it is read.
     for n_explored, state in enumerate(states, start=1):
-        listed = actions(state)
-        if isinstance(listed, str) or not isinstance(listed, Iterable):
-            raise InvalidModel(f"state {state!r}: actions must be a list, got {listed!r}")
-        given = tuple(listed)
-        names += given or at_end
-        steps += [(state, action) for action in given] or [None] * len(at_end)
-        first_choice.append(len(names))
-        for action in given or at_end:
-            for probability, after in _pairs(state, action, outcomes(state, action) if given else [(1.0, state)]):
+        given = actions(state)
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise InvalidModel(f"state {state!r}: actions must be a list, got {given!r}")
+        taken: _Steps = [(state, action) for action in given] or [None] * len(at_end)
+        for step in taken:
+            for probability, after in _pairs(*step, outcomes(*step)) if step else [(1.0, state)]:
                 columns.append(number.setdefault(after, len(states)))
                 probabilities.append(probability)
                 if columns[-1] == len(states):
                     states.append(after)
             ends.append(len(columns))
+        steps += taken
+        first_choice.append(len(steps))
         n_waiting = len(states) - n_explored
         if len(states) > limit:
-            told = f"the model has more than {limit} states: {n_explored} are explored and {n_waiting} wait"
-            raise InvalidModel(f"{told}; raise max_states, or bound the states")
+            told = f"{n_explored} are explored and {n_waiting} wait; raise max_states, or bound the states"
+            raise InvalidModel(f"the model has more than {limit} states: {told}")
         if n_explored % 1_000 == 0 or not n_waiting:
             report("states explored", n_explored, n_waiting)
     if not any(steps):
         raise InvalidModel("no state has an action, so there are no features; give the start an action")
-    rows = sparse.csr_array((probabilities, columns, ends), (len(names), len(states)))
+    rows = sparse.csr_array((probabilities, columns, ends), (len(steps), len(states)))
     # The first states were found first.
     initial = np.append(list(start.values()), np.zeros(len(states) - len(start)))
     # A stay takes one unit of time.
-    times = None if duration is None else [1.0 if step is None else duration(*step) for step in steps]
-    named: dict[str, Any] = {"state_names": states, "choice_names": names}
-    return MDP.from_choices(rows, first_choice, initial, discount, duration=times, **named), steps
+    times = None if duration is None else [duration(*step) if step else 1.0 for step in steps]
+    stays = cycle(at_end)
+    names = [step[1] if step else next(stays) for step in steps]
+    labels: dict[str, Any] = {"state_names": states, "choice_names": names}
+    return MDP.from_choices(rows, first_choice, initial, discount, duration=times, **labels), steps
 
 
 def _pairs(state: Any, action: Hashable, listed: Any) -> list[tuple[float, Hashable]]:
@@ -173,16 +178,20 @@ def _features(
     """The features that a function of a state and an action gives for the steps; zero where a step is None."""
     if function is None:
         return {}
-    rows, labels, on_arrival = mdp.transition, mdp.names, takes_next_state(function)
-    owner = choice_of_entry(rows).tolist() if on_arrival else range(mdp.n_choices)
-    places = [place for place, choice in enumerate(owner) if steps[choice] is not None]
-    after = [(labels.state_name(rows.indices[place]),) if on_arrival else () for place in places]
-    taken: Any = [steps[owner[place]] for place in places]
-    values = [function(*step, *state) for step, state in zip(taken, after, strict=True)]
-    known, columns = feature_matrix(values, names, kind, lambda row: _place(*taken[row]))
-    matrix = np.zeros((len(owner), known.shape[1]))
+    rows = mdp.transition
+    on_arrival = takes_next_state(function)
+    owner = choice_of_entry(rows) if on_arrival else np.arange(mdp.n_choices)
+    places = np.flatnonzero(np.array([step is not None for step in steps])[owner])
+    taken: Any = [steps[choice] for choice in owner[places]]
+    if on_arrival:
+        after = map(mdp.names.state_name, rows.indices[places])
+        values = [function(*step, state) for step, state in zip(taken, after, strict=True)]
+    else:
+        values = [function(*step) for step in taken]
+    known, given = feature_matrix(values, names, kind, lambda row: _place(*taken[row]))
+    columns = feature_names(given, known.shape[1], kind)
+    matrix = np.zeros((len(owner), len(columns)))
     matrix[places] = known
-    columns = feature_names(columns, matrix.shape[1], kind)
     return by_name(rows, matrix, columns) if on_arrival else dict(zip(columns, matrix.T, strict=True))
 
 
@@ -225,9 +234,14 @@ class _Copies:
         return () if key == LAST_STATE else tuple(self.actions)
 
     def outcomes(self, key: Any, action: Hashable) -> list[tuple[float, Any]]:
-        self.known[key, action], after = self._step(self.before, action)
-        self.held.setdefault(self.known[key, action]["next"], after)
-        return [(1.0, self.known[key, action]["next"])]
+        outcome, after = self._step(self.before, action)
+        self.known[key, action] = outcome
+        self.held.setdefault(outcome["next"], after)
+        return [(1.0, outcome["next"])]
+
+    def measured(self, kind: str) -> Callable[[Any, Hashable], Any]:
+        """The features of the known steps, as a function of a key and an action."""
+        return lambda key, action: self.known[key, action][kind]
 
     def key_of(self, env: Any) -> Any:
         key = check_hashable(self.key(env), "the key")
@@ -237,7 +251,8 @@ class _Copies:
 
     def _step(self, before: Any, action: Hashable) -> tuple[dict[str, Any], Any]:
         """The outcome of an action in a copy of the environment, and the copy."""
-        after, number = _copied(before), self.actions[action]
+        after = _copied(before)
+        number = self.actions[action]
         drawn = _random_state(after)
         _, reward, is_end, _, _ = after.step(number)
         if _random_state(after) != drawn:
@@ -248,12 +263,14 @@ class _Copies:
 
     def check(self, origin: Any, n_walks: int = 20, n_steps: int = 50) -> None:
         """Refuse a key that two states with different behaviour share, as far as random walks show it."""
-        rng, names = np.random.default_rng(0), tuple(self.actions)
+        rng = np.random.default_rng(0)
+        names = tuple(self.actions)
         for _ in range(n_walks):
             at = origin
-            for action in (names[number] for number in rng.integers(len(names), size=n_steps)):
-                key = self.key_of(at)
-                known, (again, at) = self.known[key, action], self._step(at, action)
+            for number in rng.integers(len(names), size=n_steps):
+                key, action = self.key_of(at), names[number]
+                known = self.known[key, action]
+                again, at = self._step(at, action)
                 if not all(np.array_equal(known[part], again[part]) for part in known):
                     one, other = (f"{part['next']!r} with the features {part['reward']!r}" for part in (known, again))
                     told = f"action {action!r} leads one to {one} and the other to {other}"
@@ -269,7 +286,7 @@ def _named_actions(env: Any, given: Sequence[int] | None) -> dict[Hashable, int]
         raise InvalidInput(f"explore_gymnasium needs an environment with discrete actions, got {env!r}")
     first = int(getattr(space, "start", 0))
     known = range(first, first + int(space.n))
-    numbers = list(known) if given is None else [int(number) for number in given]
+    numbers = [int(number) for number in (known if given is None else given)]
     if not numbers or not set(numbers) <= set(known) or len(set(numbers)) < len(numbers):
         raise InvalidInput(f"actions must be different numbers of {first} .. {known[-1]}, got {given!r}")
     members: Mapping[str, Any] = getattr(getattr(env.unwrapped, "actions", None), "__members__", {})

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Required, TypedDict, Unpack, overload
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Matrix, Vector, refuse
+from tutelage.arrays import Matrix, Vector
 from tutelage.environments.roads import merged_ways
 from tutelage.model.inputs import checked_discount
 from tutelage.model.mdp import MDP, Domain
@@ -177,10 +177,13 @@ def _times(edges: Sequence[_Choice], discount: float, duration: str | None) -> V
     if discount == 1 and dead:
         told = f"node {dead[0]!r} has no edge and is no goal: with discount 1 a journey would end there for nothing"
         raise InvalidModel(f"{told}; make it a goal, leave it out, or give a discount below 1")
-    times = [1.0 if duration is None or edge.attributes is None else edge.number(duration) for edge in edges]
-    needed = "a duration must be positive"
-    refuse(np.array(times) <= 0, lambda i: f"{duration!r} of {edges[i].edge} is {times[i]}; {needed}")
-    return np.array(times)
+    times = np.ones(len(edges))
+    for i, edge in enumerate(edges):
+        if duration is not None and edge.attributes is not None:
+            times[i] = edge.number(duration)
+            if times[i] <= 0:
+                raise InvalidModel(f"{duration!r} of {edge.edge} is {times[i]}; a duration must be positive")
+    return times
 
 
 class _Streets(NamedTuple):
@@ -198,7 +201,8 @@ class _Streets(NamedTuple):
 
     def mdp(self, starts: Mapping[Hashable, float], attribute: str | None) -> MDP:
         """The MDP in which each choice leads to its last node with probability one. attribute: names the choices."""
-        edges, ways, begins = self.edges, self.ways, [self.edges[way[0]] for way in self.ways]
+        edges, ways = self.edges, self.ways
+        begins = [edges[way[0]] for way in ways]
         number = {node: state for state, node in enumerate(dict.fromkeys(edge.node for edge in begins))}
         entries = (np.ones(len(ways)), [number[edges[way[-1]].next_node] for way in ways], np.arange(len(ways) + 1))
         taken = np.array([self.times[way].sum() for way in ways])
@@ -264,17 +268,18 @@ class _Streets(NamedTuple):
     def names(self, attribute: str | None) -> list[Hashable]:
         """The names of the choices, as `from_graph` says; parallel ways along edges have the first node on the way."""
         begins = [self.edges[way[0]] for way in self.ways]
-        ends = [(self.edges[way[0]].node, self.edges[way[-1]].next_node) for way in self.ways]
+        ends = [(edge.node, self.edges[way[-1]].next_node) for edge, way in zip(begins, self.ways, strict=True)]
         texts = [(edge.node, " / ".join(map(str, edge.classes(attribute)))) for edge in begins]
         n_parallel, n_alike = Counter(ends), Counter(texts)
         names: list[Hashable] = []
         for edge, way, end, text in zip(begins, self.ways, ends, texts, strict=True):
-            plain = "stay" if edge.attributes is None else end[1]
+            name: Hashable = "stay" if edge.attributes is None else end[1]
             if n_parallel[end] > 1:
-                via = edge.key if len(way) == 1 else (edge.next_node, edge.key) if edge.key else edge.next_node
-                plain = (end[1], via)
-            named = text[1] if n_alike[text] == 1 else f"{text[1]} to {plain}"
-            names.append(named if text[1] else plain)
+                via = (edge.next_node, edge.key) if edge.key else edge.next_node
+                name = (end[1], edge.key if len(way) == 1 else via)
+            if text[1]:
+                name = text[1] if n_alike[text] == 1 else f"{text[1]} to {name}"
+            names.append(name)
         return names
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from scipy import sparse
 
 from tutelage import arrays
-from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Vector
+from tutelage.arrays import ArrayLike, Indices, Matrix, SparseRows, Vector
 from tutelage.data.demonstrations import Demonstrations
-from tutelage.model.inputs import at_entries, called_features, choice_of_entry, feature_names
+from tutelage.model.inputs import at_entries, called_features, choice_of_entry, feature_names, named_features
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import LAST_STATE, GridNames, Labels
 from tutelage.model.policy import check_policy
@@ -65,19 +65,20 @@ def from_gymnasium(
     dict. All outcomes of a choice that end the episode lead to the same state: each counts the mean of these.
     """
     table = transition_table(env)
-    outcomes, end, counts = _outcomes(table), len(table), [len(actions) for actions in table]
-    first_choice = np.cumsum([0, *counts, max(counts)])
-    # Repeated next states are summed; outcomes that terminate lead to the last state, which leads to itself.
-    after = np.append(np.where(outcomes.is_end, end, outcomes.next_state), np.full(max(counts), end))
-    choice = np.append(outcomes.choice, np.arange(*first_choice[-2:]))
-    rows = sparse.csr_array((np.append(outcomes.probability, np.ones(max(counts))), (choice, after)))
+    outcomes = _outcomes(table)
+    end = len(table)
+    counts = [len(actions) for actions in table]
+    # Repeated next states are summed. The last state leads to itself.
+    moves = outcomes.at_moves(outcomes.probability, (sum(counts), end + 1))
+    stays = sparse.eye_array(end + 1, format="csr")[[end] * max(counts)]
     if initial is None:
         initial = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
     if initial is None:
         raise InvalidModel("the environment has no initial_state_distrib; give initial, the first state's distribution")
-    begun = arrays.vector(initial, "initial", end, "states in the environment")
-    mdp = MDP.from_choices(rows, first_choice, np.append(begun, 0.0), discount, goals=[end])
-    finals = np.unique(outcomes.next_state[outcomes.is_end])
+    begun = np.append(arrays.vector(initial, "initial", end, "states in the environment"), 0.0)
+    first_choice = np.cumsum([0, *counts, max(counts)])
+    mdp = MDP.from_choices(sparse.vstack([moves, stays]), first_choice, begun, discount, goals=[end])
+    finals = np.unique(outcomes.next_state[outcomes.after == end])
     labels = Labels(mdp.first_choice, *_names(env, table, state_names, action_names), finals)
     mdp = arrays.changed(mdp, labels=labels)
     if reward_features is None:
@@ -103,43 +104,55 @@ def environment_domain(env: Any, discount: float, *, with_cells: bool) -> Domain
         return domain
     cells = [f"at {state}" for state in states]
     there = from_gymnasium(env, discount=discount, reward_features=np.eye(len(cells)), reward_names=cells)
-    at_cells = dict(zip(cells, there.reward_features.T, strict=True)) | dict(there.reward_arrivals)
-    return domain.with_features(reward=at_cells)
+    return domain.with_features(reward=named_features(there, "reward"))
 
 
 def _names(
     env: Any, table: Table, states: Sequence[Hashable] | None, actions: Sequence[Hashable] | None
 ) -> tuple[Sequence[Hashable] | None, Sequence[Hashable] | None]:
     """The names of all states and choices, with those of the last state; those known by the class, if not given."""
-    inner, counts = getattr(env, "unwrapped", env), [len(listed) for listed in table]
-    kind, made_of = type(inner).__name__, getattr(inner, "domain", None)
+    inner = getattr(env, "unwrapped", env)
+    kind = type(inner).__name__
+    made_of = getattr(inner, "domain", None)
     numbers = [number for listed in table for number, _ in listed]
     for given, count, name in ((states, len(table), "state_names"), (actions, 1 + max(numbers), "action_names")):
         if given is not None and (isinstance(given, str) or len(given) != count):
             raise InvalidModel(f"{name} must be a list of {count} names, got {given!r}")
-    known: Sequence[Hashable] | None = None
-    states = getattr(made_of, "state_names", None) if states is None else states
-    if states is None and kind in ("FrozenLakeEnv", "CliffWalkingEnv"):
-        n_rows, n_columns = inner.desc.shape if kind == "FrozenLakeEnv" else inner.shape
-        known = GridNames(int(n_rows), int(n_columns)) if n_rows * n_columns == len(table) else None
-    elif states is None and kind == "TaxiEnv" and len(table) == 500:
-        stands = ("red", "green", "yellow", "blue")
-        places = (*(f"at {stand}" for stand in stands), "in the taxi")
-        parts = [inner.decode(state) for state in range(len(table))]
-        taxi = "taxi at row {}, column {}, passenger {}, destination {}"
-        states = [taxi.format(row, column, places[who], stands[to]) for row, column, who, to in parts]
-    if states is not None:
+    if states is None:
+        states = getattr(made_of, "state_names", None) or _known_states(inner, len(table))
+    if isinstance(states, GridNames) and not states.has_end:
+        states = GridNames(states.n_rows, states.n_columns)
+    elif states is not None:
         last = LAST_STATE
         # Different from the names of the other states.
         while last in states:
             last = f"{last} of the episode"
-        known = [*states, last]
+        states = [*states, last]
     called = ACTIONS.get(kind, ()) if actions is None else actions
-    of_choices: Sequence[Hashable] | None = getattr(made_of, "choice_names", None)
+    of_choices = getattr(made_of, "choice_names", None)
     if max(numbers) < len(called):
         of_choices = [called[number] for number in numbers]
-    widest = sum(counts[: int(np.argmax(counts))])
-    return known, None if of_choices is None else [*of_choices, *of_choices[widest : widest + max(counts)]]
+    if of_choices is not None:
+        counts = [len(listed) for listed in table]
+        widest = sum(counts[: counts.index(max(counts))])
+        of_choices = [*of_choices, *of_choices[widest : widest + max(counts)]]
+    return states, of_choices
+
+
+def _known_states(inner: Any, n_states: int) -> Sequence[Hashable] | None:
+    """The names of the states of FrozenLake, CliffWalking and Taxi."""
+    kind = type(inner).__name__
+    if kind in ("FrozenLakeEnv", "CliffWalkingEnv"):
+        n_rows, n_columns = inner.desc.shape if kind == "FrozenLakeEnv" else inner.shape
+        grid = GridNames(int(n_rows), int(n_columns), has_end=False)
+        return grid if len(grid) == n_states else None
+    if kind != "TaxiEnv" or n_states != 500:
+        return None
+    stands = ("red", "green", "yellow", "blue")
+    places = (*(f"at {stand}" for stand in stands), "in the taxi")
+    taxi = "taxi at row {}, column {}, passenger {}, destination {}"
+    parts = (inner.decode(state) for state in range(n_states))
+    return [taxi.format(row, column, places[who], stands[to]) for row, column, who, to in parts]
 
 
 def _features(
@@ -152,7 +165,8 @@ def _features(
         places = ("state {}".format, lambda choice: "state {}, action {}".format(*numbers[choice]))
         n_given, array, names = called_features(given, range(len(table)), numbers, moves, names, kind, places)
     else:
-        name, array = f"{kind}_features", np.atleast_1d(arrays.any_array(given, f"{kind}_features"))
+        name = f"{kind}_features"
+        array = np.atleast_1d(arrays.any_array(given, name))
         # Where every state has one action, only a third axis tells features of actions.
         n_given = 1 if len(array) == len(table) and array.ndim < 3 else 2
         if array.ndim == 3 and array.shape[0] * array.shape[1] == len(numbers):
@@ -168,10 +182,10 @@ def _features(
 
 def _on_arrival(mdp: MDP, outcomes: "_Outcomes", values: Matrix, names: Sequence[str], kind: str) -> dict[str, Any]:
     """Features with a value for each outcome (n, k): of a choice and a next state, the mean over its outcomes."""
-    rows, after = mdp.transition, np.where(outcomes.is_end, mdp.n_states - 1, outcomes.next_state)
+    rows = mdp.transition
     columns = {}
     for name, column in zip(feature_names(names, values.shape[1], kind), values.T, strict=True):
-        total = sparse.csr_array((outcomes.probability * column, (outcomes.choice, after)), shape=rows.shape)
+        total = outcomes.at_moves(outcomes.probability * column, rows.shape)
         columns[name] = at_entries(rows, np.asarray(total[choice_of_entry(rows), rows.indices]) / rows.data)
     return {f"{kind}_features": columns}
 
@@ -200,44 +214,53 @@ def _entries(level: Any, name: str) -> tuple[tuple[int, Any], ...]:
     """The entries of a mapping or of a list, ordered by number."""
     if not isinstance(level, Iterable):
         raise InvalidModel(f"{name} must be a mapping or a list, got {level!r}")
-    pairs = list(level.items() if isinstance(level, Mapping) else enumerate(level))
-    wrong = [key for key, _ in pairs if not isinstance(key, int | np.integer)]
-    if wrong:
-        raise InvalidModel(f"{name} has an entry {wrong[0]!r}; states and actions must be whole numbers")
-    if not pairs:
+    entries = dict(level if isinstance(level, Mapping) else enumerate(level))
+    for key in entries:
+        if not isinstance(key, int | np.integer):
+            raise InvalidModel(f"{name} has an entry {key!r}; states and actions must be whole numbers")
+    if not entries:
         raise InvalidModel(f"{name} is empty; every state needs an action")
-    return tuple(sorted(((int(key), value) for key, value in pairs), key=lambda pair: pair[0]))
+    return tuple((int(key), entries[key]) for key in sorted(entries))
 
 
 class _Outcomes(NamedTuple):
-    """The outcomes of all choices, one entry each, without those of the last state."""
+    """The outcomes of all choices, one entry each, without those of the last state.
+
+    next_state: in the environment. after: in the domain, the last state where the outcome terminates.
+    """
 
     choice: Indices
     probability: Vector
     next_state: Indices
     reward: Vector
-    is_end: Flags
+    after: Indices
+
+    def at_moves(self, values: Vector, shape: tuple[int, int]) -> SparseRows:
+        """The sums of a value for each outcome, by choices and states of the domain."""
+        return sparse.csr_array((values, (self.choice, self.after)), shape)
 
 
 def _outcomes(table: Table) -> _Outcomes:
     """The outcomes as arrays. That they are distributions is checked by the MDP."""
-    rows: list[tuple[int, float, int, float, bool]] = []
-    places = [(state, action, outcomes) for state, actions in enumerate(table) for action, outcomes in actions]
-    for choice, (state, action, outcomes) in enumerate(places):
-        name, form = f"P[{state}][{action}]", "(probability, next state, reward, terminated)"
+    end = len(table)
+    form = "(probability, next state, reward, terminated)"
+    rows: list[tuple[int, float, int, float, int]] = []
+    places = [(f"P[{state}][{action}]", given) for state, actions in enumerate(table) for action, given in actions]
+    for choice, (name, outcomes) in enumerate(places):
         try:
-            taken = [(choice, float(p), operator.index(s), float(r), bool(is_end)) for p, s, r, is_end in outcomes]
+            taken = [(float(p), operator.index(s), float(r), bool(is_end)) for p, s, r, is_end in outcomes]
         except (TypeError, ValueError) as error:
             raise InvalidModel(f"{name} must be a list of {form}, got {outcomes!r}") from error
         if not taken:
             raise InvalidModel(f"{name} is empty; give at least one {form}")
-        for _, probability, after, reward, _ in taken:
-            if not (probability >= 0 and np.isfinite(reward) and 0 <= after < len(table)):
-                said = f"{name} gives probability {probability} and reward {reward} to state {after}"
-                needed = "a probability must not be negative, a reward must be finite"
-                raise InvalidModel(f"{said}; {needed}, and the states are 0 to {len(table) - 1}")
-        rows += taken
-    return _Outcomes(*(np.array(column) for column in zip(*rows, strict=True)))
+        for probability, after, reward, is_end in taken:
+            if not (probability >= 0 and np.isfinite(reward) and 0 <= after < end):
+                raise InvalidModel(
+                    f"{name} gives probability {probability} and reward {reward} to state {after}; a probability must "
+                    f"not be negative, a reward must be finite, and the states are 0 to {end - 1}"
+                )
+            rows.append((choice, probability, after, reward, end if is_end else after))
+    return _Outcomes(*map(np.array, zip(*rows, strict=True)))
 
 
 def record_demonstrations(
@@ -253,21 +276,23 @@ def record_demonstrations(
     """
     count = arrays.whole_number(n, "the number of demonstrations", least=1)
     limit = arrays.whole_number(max_steps, "max_steps", least=1)
-    table, source = transition_table(env), arrays.generator(rng)
+    table = transition_table(env)
+    source = arrays.generator(rng)
     counts = [len(actions) for actions in table]
     # The states and actions of an MDP that was not made of this environment would have other meanings.
     if mdp.choices_per_state.tolist() != [*counts, max(counts)]:
         needed = f"{len(table) + 1} states with {sum(counts) + max(counts)} choices"
         sizes = f"the MDP has {mdp.n_states} states and {mdp.n_choices} choices"
         raise InvalidModel(f"{sizes}; from_gymnasium makes {needed}")
-    checked, episodes = check_policy(mdp, policy), []
+    checked = check_policy(mdp, policy)
+    episodes = []
     for _ in range(count):
         state, _info = env.reset(seed=int(source.integers(2**31)))
         # The states with the last, and the actions, numbered within their state.
         states, actions = [int(state)], []
         for _ in range(limit):
-            choices = slice(*mdp.first_choice[states[-1] : states[-1] + 2])
-            action = int(source.choice(choices.stop - choices.start, p=checked[choices]))
+            chances = checked[slice(*mdp.first_choice[states[-1] : states[-1] + 2])]
+            action = int(source.choice(len(chances), p=chances))
             state, _reward, is_terminated, is_truncated, _info = env.step(table[states[-1]][action][0])
             actions.append(action)
             states.append(len(table) if is_terminated else int(state))

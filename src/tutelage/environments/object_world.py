@@ -122,18 +122,17 @@ class ObjectWorld(Readable):
         Cell path[t] is reached at time t unless an object ended the game before. Its visit counts
         discount^t * (1 - end_probability)^(objects met before t). The last cell also counts all later terms.
         """
-        checked = [whole_number(cell, "each cell of the path", least=0, most=self.terminal - 1) for cell in path]
-        cells = np.array(checked, dtype=np.int64)
-        if not len(cells) or cells[0] != self.start:
+        cells = [whole_number(cell, "each cell of the path", least=0, most=self.terminal - 1) for cell in path]
+        if cells[:1] != [self.start]:
             raise InvalidModel(f"a path must begin in the start, cell {self.start}; put this cell first")
-        is_far, told = np.abs(np.diff(np.divmod(cells, self.size))).sum(axis=0) > 1, "add the cells between"
-        refuse(is_far, lambda t: f"no single move leads from cell {cells[t]} to cell {cells[t + 1]}; {told}")
+        steps = np.abs(np.diff(np.divmod(cells, self.size))).sum(axis=0)
+        told = "no single move leads from cell {} to cell {}; add the cells between"
+        refuse(steps > 1, lambda t: told.format(*cells[t : t + 2]))
         held = [cell for kind in self.objects.values() for cell in kind]
         later = self.discount * (1 - self.end_probability * np.isin(cells, held))
-        weight = np.concatenate([[1.0], np.cumprod(later[:-1])])
+        weight = np.cumprod([1.0, *later[:-1]])
         weight[-1] /= 1 - later[-1]
-        visits = np.zeros(self.terminal + 1)
-        np.add.at(visits, cells, weight)
+        visits = np.bincount(cells, weight, self.terminal + 1).astype(np.float64)
         # All visits sum to 1 / (1 - discount); those not on the grid are in the terminal state.
         visits[self.terminal] = max(1 / (1 - self.discount) - visits.sum(), 0.0)
         return freeze(visits)

@@ -62,15 +62,18 @@ def published_placement(size: int, seed: int) -> Placement:
     and one at distance 1 from the second plus.
     """
     source = np.random.RandomState(seed)
-    start, half = size * size // 2, (size - 1) // 2
+    start = size * size // 2
     if size % 2 == 0:
-        start = int(source.choice([start - half - 1, start - half - 2, start + half, start + half + 1], p=[0.25] * 4))
+        corner = start - size // 2
+        start = int(source.choice([corner, corner - 1, corner + size - 1, corner + size], p=[0.25] * 4))
     kept_free = cells_within([start], 1, size)
     drawn = _draw_objects(source, np.delete(np.arange(size * size), kept_free), "the start's 3x3 block")
-    objects = {kind: tuple(sorted(cells)) for kind, cells in drawn.items()}
-    beside = [(objects["star"][0], 1), (objects["plus"][0], 2), (objects["plus"][1], 1)]
-    green, *yellow = _draw_beside(source, beside, size, {*kept_free.tolist(), *sum(objects.values(), ())})
-    return Placement(start, Cells(objects), Cells(green=(green, objects["star"][1]), yellow=tuple(yellow)))
+    objects = Cells({kind: tuple(sorted(cells)) for kind, cells in drawn.items()})
+    star, other_star = objects["star"]
+    plus, other_plus = objects["plus"]
+    taken = {*kept_free.tolist(), *sum(objects.values(), ())}
+    green, *yellow = _draw_beside(source, [(star, 1), (plus, 2), (other_plus, 1)], size, taken)
+    return Placement(start, objects, Cells(green=(green, other_star), yellow=tuple(yellow)))
 
 
 def text_placement(size: int, seed: int) -> Placement:
@@ -79,12 +82,14 @@ def text_placement(size: int, seed: int) -> Placement:
     The text leaves three choices open. Here the start stays empty; only the green at distance 0 lies on an object; and
     the star and the plus drawn first have the nearer distractor.
     """
-    source, start = np.random.default_rng(seed), 0
+    source = np.random.default_rng(seed)
     drawn = _draw_objects(source, np.arange(1, size * size), "the start")
-    beside = [(drawn["star"][1], 1), (drawn["plus"][0], 1), (drawn["plus"][1], 2)]
-    green, *yellow = _draw_beside(source, beside, size, {start, *sum(drawn.values(), ())})
-    objects = {kind: tuple(sorted(cells)) for kind, cells in drawn.items()}
-    return Placement(start, Cells(objects), Cells(green=(drawn["star"][0], green), yellow=tuple(yellow)))
+    star, other_star = drawn["star"]
+    plus, other_plus = drawn["plus"]
+    taken = {0, *sum(drawn.values(), ())}
+    green, *yellow = _draw_beside(source, [(other_star, 1), (plus, 1), (other_plus, 2)], size, taken)
+    objects = Cells({kind: tuple(sorted(cells)) for kind, cells in drawn.items()})
+    return Placement(0, objects, Cells(green=(star, green), yellow=tuple(yellow)))
 
 
 def _draw_objects(source: Source, cells: NDArray[np.int64], outside: str) -> dict[str, tuple[int, ...]]:
@@ -101,8 +106,8 @@ def _draw_beside(source: Source, pairs: Sequence[tuple[int, int]], size: int, ta
     """For each cell and distance, in order, one cell at exactly this distance that is not taken, nor drawn before."""
     drawn: list[int] = []
     for cell, distance in pairs:
-        ring = np.setdiff1d(cells_within([cell], distance, size), cells_within([cell], distance - 1, size))
-        candidates = np.setdiff1d(ring, [*taken, *drawn])
+        inside = cells_within([cell], distance - 1, size)
+        candidates = np.setdiff1d(cells_within([cell], distance, size), [*inside, *taken, *drawn])
         if not len(candidates):
             told = f"no free cell at distance {distance} from cell {cell} is left for a distractor"
             raise InvalidModel(f"{told}; try another seed or a larger size")
@@ -142,7 +147,8 @@ def preference_features(
 def cells_within(cells: Sequence[int], distance: int, size: int) -> NDArray[np.int64]:
     """The cells at Chebyshev distance `distance` or less from any of the given cells, in ascending order."""
     is_near = np.zeros((size, size), dtype=np.bool_)
-    for row, column in (divmod(int(cell), size) for cell in cells):
-        first, left = max(row - distance, 0), max(column - distance, 0)
-        is_near[first : row + distance + 1, left : column + distance + 1] = True
+    for cell in cells:
+        row, column = divmod(int(cell), size)
+        top, left = max(row - distance, 0), max(column - distance, 0)
+        is_near[top : row + distance + 1, left : column + distance + 1] = True
     return np.flatnonzero(is_near)

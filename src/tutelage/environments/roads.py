@@ -60,7 +60,7 @@ def read_graph(path: AnyPath, *, is_directed: bool = True) -> Any:
     # Damaged bytes raise many kinds of exceptions in the parsers; all have the same meaning here.
     except Exception as error:
         raise InvalidModel(f"{path} cannot be read as {suffix}: {error}") from error
-    for _, attributes in [*graph.nodes(data=True), *((None, edge[-1]) for edge in graph.edges(data=True))]:
+    for *_, attributes in [*graph.nodes(data=True), *graph.edges(data=True)]:
         attributes |= {name: as_value(text) for name, text in attributes.items()}
     return graph
 
@@ -72,7 +72,7 @@ def as_value(text: Any) -> Any:
     if text in ("True", "true", "False", "false"):
         return text.lower() == "true"
     try:
-        if text.strip()[:1] in tuple("-+.0123456789"):
+        if re.match(r"\s*[-+.0-9]", text):
             return float(text)
         return ast.literal_eval(text) if text.startswith("[") and text.endswith("]") else text
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -126,7 +126,8 @@ def merged_ways(edges: Sequence[tuple[Hashable, Hashable]], kept: Collection[Has
 
     edges: (node, next node). kept: nodes that stay, such as starts and goals.
     """
-    leaving, incoming = defaultdict[Hashable, list[int]](list), defaultdict[Hashable, set[Hashable]](set)
+    leaving = defaultdict[Hashable, list[int]](list)
+    incoming = defaultdict[Hashable, set[Hashable]](set)
     for number, (node, after) in enumerate(edges):
         leaving[node].append(number)
         incoming[after].add(node)

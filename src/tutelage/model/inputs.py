@@ -42,9 +42,11 @@ def checked_first_choice(values: ArrayLike) -> Indices:
     if len(first_choice) < 2 or first_choice[0] != 0:
         raise InvalidModel("first_choice must start at 0 and have one entry per state and one more")
     steps = np.diff(first_choice)
+    arrays.refuse(
+        steps < 0,
+        lambda s: f"first_choice must increase, but falls from {first_choice[s]} to {first_choice[s + 1]} at state {s}",
+    )
     told = "has no choice; give an absorbing state a choice that leads to itself"
-    fall = "first_choice must increase, but it falls from"
-    arrays.refuse(steps < 0, lambda s: f"{fall} {first_choice[s]} to {first_choice[s + 1]} at state {s}")
     arrays.refuse(steps == 0, lambda s: f"state {s} {told}")
     return first_choice
 
@@ -53,10 +55,12 @@ def rows_of_actions(transition: ArrayLike | Sequence[Any]) -> tuple[SparseRows, 
     """Rows s * A + a, and A, from a dense (S, A, S) array or from A sparse matrices (S, S)."""
     if isinstance(transition, Sequence) and any(sparse.issparse(matrix) for matrix in transition):
         rows = [arrays.sparse_rows(matrix, f"the matrix of action {a}") for a, matrix in enumerate(transition)]
-        n, told = rows[0].shape[0], "all must be the same (S, S)"
-        is_other = [matrix.shape != (n, n) for matrix in rows]
-        arrays.refuse(is_other, lambda a: f"the matrix of action {a} has shape {rows[a].shape}; {told}")
-        by_action = np.arange(n * len(rows)).reshape(len(rows), -1)
+        n = rows[0].shape[0]
+        for a, matrix in enumerate(rows):
+            if matrix.shape != (n, n):
+                shape = f"the matrix of action {a} has shape {matrix.shape}"
+                raise InvalidModel(f"{shape}; all must be the same (S, S)")
+        by_action = np.arange(n * len(rows)).reshape(-1, n)
         return sparse.vstack(rows, format="csr")[by_action.T.ravel()], len(rows)
     array = arrays.floats(transition, "transition", ndim=3)
     if array.shape[0] != array.shape[2] or 0 in array.shape:
@@ -77,7 +81,8 @@ def checked_discount(value: ArrayLike, n_choices: int) -> float | Vector:
     if is_one and given.dtype.kind not in "biuf":
         raise InvalidModel(f"discount must be a number, got {given.item()!r}")
     discounts = given[None].astype(np.float64) if is_one else arrays.vector(given, "discount", n_choices, "choices")
-    is_wrong, place = ~((discounts > 0) & (discounts <= 1)), "" if is_one else "[{}]"
+    place = "" if is_one else "[{}]"
+    is_wrong = ~((discounts > 0) & (discounts <= 1))
     arrays.refuse(is_wrong, lambda i: f"discount{place.format(i)} must be above 0 and at most 1, got {discounts[i]}")
     return float(discounts[0]) if (discounts == discounts[0]).all() else discounts
 
@@ -105,14 +110,6 @@ def timed_discounts(discount: ArrayLike, durations: Vector) -> Vector:
     return np.asarray(discounts)
 
 
-def checked_goals(values: ArrayLike, n_states: int) -> Indices:
-    """The goals, ascending, each once."""
-    goals = np.unique(arrays.integers(values, "goals"))
-    known = f"the states are 0 to {n_states - 1}"
-    arrays.refuse((goals < 0) | (goals >= n_states), lambda i: f"goals has state {goals[i]}, but {known}")
-    return arrays.freeze(goals)
-
-
 def checked_positions(values: ArrayLike, n_states: int) -> Matrix:
     """(S, 2), the coordinates of the states; NaN where a state has none."""
     given = arrays.any_array(values, "positions")
@@ -124,16 +121,16 @@ def checked_positions(values: ArrayLike, n_states: int) -> Matrix:
 
 def shaped_features(values: ArrayLike, mdp: "MDP", n_names: int, kind: str) -> NDArray[Any]:
     """Features in which each choice has a row where they were given for each action of each state; others unchanged."""
-    name, counts = f"{kind}_features", mdp.choices_per_state
-    array, table = arrays.any_array(values, name), (len(counts), int(counts[0]))
-    if array.shape[:2] != table or (counts != table[1]).any():
+    array = arrays.any_array(values, f"{kind}_features")
+    n, few = mdp.n_states, int(mdp.first_choice[1])
+    if array.shape[:2] != (n, few) or (mdp.choices_per_state != few).any():
         return array
-    if array.ndim == 2 and table[1] > 1 and n_names != table[1]:
+    if array.ndim == 2 and few > 1 and n_names != few:
         raise InvalidModel(
-            f"{name} has shape {table}, which may mean {table[1]} features of states or one feature of choices; "
-            f"give {table[1]} {kind}_names for the former, or shape {(*table, 1)} for the latter"
+            f"{kind}_features has shape {(n, few)}, which may mean {few} features of states or one feature of choices; "
+            f"give {few} {kind}_names for the former, or shape {(n, few, 1)} for the latter"
         )
-    is_table = array.ndim == 3 or (array.ndim == 4 and array.shape[2] == len(counts))
+    is_table = array.ndim == 3 or (array.ndim == 4 and array.shape[2] == n)
     return array.reshape(mdp.n_choices, *array.shape[2:]) if is_table else array
 
 
@@ -177,9 +174,10 @@ def domain_features(domain: "Domain", kind: str) -> dict[str, Any]:
         kept = [_means(rows, column) if name in arrivals else column for name, column in columns.items()]
         if len({len(column) for column in kept}) > 1:
             # Features on states are repeated for each choice, because another feature is on choices.
-            counts = domain.mdp.choices_per_state
-            kept = [column if len(column) == rows.shape[0] else np.repeat(column, counts) for column in kept]
-        given, names = np.array(kept).T if kept else np.zeros((0, 0)), tuple(given)
+            state = domain.mdp.state_of_choice
+            kept = [column if len(column) == len(state) else column[state] for column in kept]
+        names = tuple(given)
+        given = np.array(kept).T if kept else np.zeros((0, 0))
     if given.ndim == 2 and given.shape[1] == 0:
         # An array with zero columns may have any rows.
         given = np.zeros((domain.mdp.n_states, 0))
@@ -193,13 +191,19 @@ def domain_features(domain: "Domain", kind: str) -> dict[str, Any]:
 
 def changed_features(domain: "Domain", kind: str, given: Mapping[str, Feature]) -> dict[str, Any]:
     """The features of one kind, with some added, replaced or removed, as the arguments of a Domain."""
-    names, matrix = getattr(domain, f"{kind}_names"), getattr(domain, f"{kind}_features")
-    columns: dict[str, Any] = dict(zip(names, matrix.T, strict=True)) | getattr(domain, f"{kind}_arrivals")
+    columns = named_features(domain, kind)
     for name, feature in given.items():
         if feature is None and name not in columns:
-            raise InvalidInput(f"there is no {kind} feature {name!r}; {suggestion(name, names)}")
+            raise InvalidInput(f"there is no {kind} feature {name!r}; {suggestion(name, list(columns))}")
     kept = {name: column for name, column in (columns | dict(given)).items() if column is not None}
     return {f"{kind}_features": kept, f"{kind}_names": (), f"{kind}_arrivals": {}}
+
+
+def named_features(domain: "Domain", kind: str) -> dict[str, Any]:
+    """The features of one kind by name: (S,), (C,) or on arrival (C, S)."""
+    names, matrix = getattr(domain, f"{kind}_names"), getattr(domain, f"{kind}_features")
+    arrivals = getattr(domain, f"{kind}_arrivals")
+    return {name: arrivals.get(name, column) for name, column in zip(names, matrix.T, strict=True)}
 
 
 def choice_of_entry(transition: SparseRows) -> Indices:
@@ -229,37 +233,40 @@ def _kept_arrivals(rows: SparseRows, arrivals: Arrivals, features: Matrix, names
     from their mean by less than 1e-12, relative to the largest, do not depend on the next state.
     """
     kept = {}
-    for name in (name for name in names if name in arrivals):
-        arrival, mean, column = arrivals[name], _means(rows, arrivals[name]), features[:, names.index(name)]
-        size = float(np.abs(arrival.data).max(initial=0.0))
-        if len(column) != len(mean) or np.abs(column - mean).max() > 1e-9 * size:
-            said = f"the feature {name!r} is not the mean of its values on arrival"
-            raise InvalidModel(f"{said}; change both with `with_features`")
-        if np.abs(arrival.data - np.repeat(mean, np.diff(rows.indptr))).max() > 1e-12 * size:
-            kept[name] = arrival
+    for name, column in zip(names, features.T, strict=True):
+        if name in arrivals:
+            arrival, mean = arrivals[name], _means(rows, arrivals[name])
+            size = float(np.abs(arrival.data).max(initial=0.0))
+            if len(column) != len(mean) or np.abs(column - mean).max() > 1e-9 * size:
+                told = f"the feature {name!r} is not the mean of its values on arrival"
+                raise InvalidModel(f"{told}; change both with `with_features`")
+            if np.abs(arrival.data - mean[choice_of_entry(rows)]).max() > 1e-12 * size:
+                kept[name] = arrival
     return kept
 
 
 def _column(mdp: "MDP", name: str, given: Any) -> Vector | SparseRows:
     """(S,), (C,) or on arrival (C, S), a feature from an array or a function; what is no transition does not count."""
-    rows, labels, of_entry = mdp.transition, mdp.names, choice_of_entry(mdp.transition)
+    rows, labels = mdp.transition, mdp.names
+    moves = (choice_of_entry(rows), rows.indices)
+    called = f"the feature {name!r}"
     if not callable(given) and (sparse.issparse(given) or np.ndim(given) == 2):
-        arrival = arrays.sparse_rows(given, f"the feature {name!r}")
+        arrival = arrays.sparse_rows(given, called)
         if arrival.shape != rows.shape:
             needed = f"give one value per choice and next state, {rows.shape}"
-            raise InvalidModel(f"the feature {name!r} has shape {arrival.shape}; {needed}, or one per state or choice")
-        values = np.asarray(arrival[of_entry, rows.indices], dtype=np.float64)
-        said, at = f"the feature {name!r} is", "for choice {}, next state {}; give finite numbers".format
-        arrays.refuse(~np.isfinite(values), lambda i: f"{said} {values[i]} {at(of_entry[i], rows.indices[i])}")
+            raise InvalidModel(f"{called} has shape {arrival.shape}; {needed}, or one per state or choice")
+        values = np.asarray(arrival[moves], dtype=np.float64)
+        place = "for choice {}, next state {}; give finite numbers".format
+        arrays.refuse(~np.isfinite(values), lambda i: f"{called} is {values[i]} {place(*(part[i] for part in moves))}")
         return at_entries(rows, values)
     if not callable(given):
-        vector = arrays.floats(given, f"the feature {name!r}", ndim=1)
-        arrays.check_rows(vector, mdp.first_choice, f"the feature {name!r}")
+        vector = arrays.floats(given, called, ndim=1)
+        arrays.check_rows(vector, mdp.first_choice, called)
         return vector
     states = [labels.state_name(state) for state in range(mdp.n_states)]
-    choices = [(states[state], labels.choice_name(choice)) for choice, state in enumerate(mdp.state_of_choice.tolist())]
+    choices = [(states[state], labels.choice_name(choice)) for choice, state in enumerate(mdp.state_of_choice)]
     places = (labels.describe_state, labels.describe_choice)
-    n_given, matrix, _ = called_features(given, states, choices, (of_entry, rows.indices), (), repr(name), places)
+    n_given, matrix, _ = called_features(given, states, choices, moves, (), repr(name), places)
     if matrix.shape[1] != 1:
         raise InvalidModel(f"the feature {name!r} must be one number for each state or choice, not {matrix.shape[1]}")
     column = np.ascontiguousarray(matrix[:, 0])
@@ -280,13 +287,13 @@ def called_features(
     moves: the choices and the next states, by number. places: what the number of a state and of a choice means.
     """
     n_given = n_arguments(function)
+    of_state, of_choice = places
     if n_given == 1:
-        return n_given, *feature_matrix([function(state) for state in states], names, kind, places[0])
+        return n_given, *feature_matrix([function(state) for state in states], names, kind, of_state)
     if n_given == 2:
-        return n_given, *feature_matrix([function(*choice) for choice in choices], names, kind, places[1])
-    taken, after = (part.tolist() for part in moves)
-    values = [function(*choices[choice], states[state]) for choice, state in zip(taken, after, strict=True)]
-    return n_given, *feature_matrix(values, names, kind, lambda row: places[1](taken[row]))
+        return n_given, *feature_matrix([function(*choice) for choice in choices], names, kind, of_choice)
+    values = [function(*choices[choice], states[state]) for choice, state in zip(*moves, strict=True)]
+    return n_given, *feature_matrix(values, names, kind, lambda row: of_choice(int(moves[0][row])))
 
 
 def n_arguments(function: Callable[..., Any]) -> int:
@@ -315,8 +322,8 @@ def feature_matrix(
     values: Sequence[Any], names: Sequence[str], kind: str, place: RowPlace
 ) -> tuple[Matrix, tuple[str, ...]]:
     """(n, d), from one number, sequence or dict for each row, and the names of the columns, empty if unknown."""
-    first, is_named = values[0], isinstance(values[0], Mapping)
-    columns = tuple(names) or (tuple(first) if is_named else ())
+    is_named = isinstance(values[0], Mapping)
+    columns = tuple(names) or (tuple(values[0]) if is_named else ())
     rows: list[Vector] = []
     for row, value in enumerate(values):
         is_alike = isinstance(value, Mapping) == is_named and (not is_named or value.keys() == set(columns))
@@ -328,9 +335,9 @@ def feature_matrix(
             is_list = hasattr(numbers, "__len__") and not isinstance(numbers, str)
             rows.append(np.full(len(numbers) if is_list else (), np.nan))
         if not is_alike or rows[-1].shape != rows[0].shape:
-            needed = f"the names {', '.join(map(str, columns))}" if is_named else f"the form of the first, {first!r},"
-            said = f"{place(row)}: the {kind} features are {value!r}"
-            raise InvalidModel(f"{said}; give {'a dict with ' * is_named}{needed} everywhere")
+            named = f"a dict with the names {', '.join(map(str, columns))}"
+            needed = named if is_named else f"the form of the first, {values[0]!r},"
+            raise InvalidModel(f"{place(row)}: the {kind} features are {value!r}; give {needed} everywhere")
     matrix = np.array(rows).reshape(len(rows), -1)
     is_wrong = ~np.isfinite(matrix).all(axis=1)
     arrays.refuse(is_wrong, lambda r: f"{place(r)}: the {kind} features {values[r]!r} are not all finite numbers")

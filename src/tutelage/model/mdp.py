@@ -25,7 +25,7 @@ from scipy import sparse
 from tutelage import arrays
 from tutelage.arrays import ArrayLike, AsMatrix, AsNames, Indices, Matrix, Readable, SparseRows, Vector
 from tutelage.model import inputs, policy
-from tutelage.model.inputs import Arrivals, Feature, at_entries, checked_duration, checked_first_choice
+from tutelage.model.inputs import Arrivals, Feature, at_entries, checked_duration, checked_first_choice, choice_of_entry
 from tutelage.model.names import Labels
 from tutelage.outcomes import InvalidModel
 
@@ -63,25 +63,28 @@ class MDP(Readable):
         first_choice = checked_first_choice(self.first_choice)
         known = self.labels
         if known is not None and not np.array_equal(known.first_choice, first_choice):
-            arrays.set_fields(self, labels=Labels(first_choice, known.states, known.choices, known.finals))
+            arrays.set_fields(self, labels=replace(known, first_choice=first_choice))
         labels = self.labels or Labels(first_choice)
 
         def place(row: int) -> str:
             return f"{labels.describe_choice(row)}: " if row < first_choice[-1] else ""
 
         transition = arrays.stochastic_rows(self.transition, "transition", place)
-        (n_choices, n_states), n_begun = transition.shape, len(first_choice) - 1
+        n_choices, n_states = transition.shape
         if first_choice[-1] != n_choices:
-            ending = f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows"
-            raise InvalidModel(f"{ending}; give one row per choice")
-        if n_begun != n_states:
-            raise InvalidModel(f"transition leads to {n_states} states, but first_choice gives choices to {n_begun}")
+            told = f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows"
+            raise InvalidModel(f"{told}; give one row per choice")
+        if len(first_choice) != n_states + 1:
+            told = f"first_choice gives choices to {len(first_choice) - 1}"
+            raise InvalidModel(f"transition leads to {n_states} states, but {told}")
         initial = arrays.distribution(self.initial, "initial")
         arrays.check_length(initial, n_states, "initial", "states")
         discount = inputs.checked_discount(self.discount, n_choices)
-        arrays.set_fields(self, transition=transition, first_choice=first_choice, initial=initial, discount=discount)
         duration = None if self.duration is None else checked_duration(self.duration, n_choices)
-        arrays.set_fields(self, duration=duration, goals=inputs.checked_goals(self.goals, n_states))
+        # Ascending, each once.
+        goals = arrays.freeze(np.unique(arrays.integers(self.goals, "goals", n_states)))
+        arrays.set_fields(self, transition=transition, first_choice=first_choice, initial=initial)
+        arrays.set_fields(self, discount=discount, duration=duration, goals=goals)
         self._set_ends()
 
     def _set_ends(self) -> None:
@@ -119,8 +122,8 @@ class MDP(Readable):
         table = (len(first_choice) - 1, n_actions)
         discounts = inputs.by_choice(discount, table, "discount")
         times = None if duration is None else inputs.by_choice(duration, table, "duration")
-        names: dict[str, Any] = {"state_names": state_names, "choice_names": action_names}
-        return cls.from_choices(rows, first_choice, initial, discounts, duration=times, goals=goals, **names)
+        rest: dict[str, Any] = {"goals": goals, "state_names": state_names, "choice_names": action_names}
+        return cls.from_choices(rows, first_choice, initial, discounts, duration=times, **rest)
 
     @classmethod
     def from_choices(
@@ -140,9 +143,12 @@ class MDP(Readable):
         discount: one number, or one per choice (C,). duration: (C,), the time that each choice takes; the discount is
         then that of one unit of time, and a choice is discounted by discount**duration. goals: as of the class.
         """
-        first, given = checked_first_choice(first_choice), arrays.any_array(discount, "discount")
-        times = None if duration is None else checked_duration(duration, int(first[-1]))
-        given = given if times is None else inputs.timed_discounts(given, times)
+        first = checked_first_choice(first_choice)
+        given = arrays.any_array(discount, "discount")
+        times = None
+        if duration is not None:
+            times = checked_duration(duration, int(first[-1]))
+            given = inputs.timed_discounts(given, times)
         labels = None if state_names is None and choice_names is None else Labels(first, state_names, choice_names)
         return cls(transition, first, cast(Vector, initial), given, labels, duration=times, goals=cast(Indices, goals))
 
@@ -152,7 +158,8 @@ class MDP(Readable):
             initial = arrays.distribution(start, "the start")
             arrays.check_length(initial, self.n_states, "the start", "states")
         else:
-            named, initial = self.names, np.zeros(self.n_states)
+            named = self.names
+            initial = np.zeros(self.n_states)
             if isinstance(start, int | np.integer) and named.states is not None and named.states.find(start) is None:
                 named = Labels(self.first_choice)
             initial[named.state(cast(Hashable, start))] = 1.0
@@ -206,8 +213,8 @@ class MDP(Readable):
         return isinstance(self.discount, float) and self.discount < 1
 
     def __repr__(self) -> str:
-        least, most = np.min(self.discount), np.max(self.discount)
-        discount = f"{least}" if least == most else f"{least} to {most}"
+        given = self.discount
+        discount = f"{given}" if isinstance(given, float) else f"{given.min()} to {given.max()}"
         return f"MDP({self.n_states} states, {self.n_choices} choices, discount {discount})"
 
 
@@ -250,7 +257,7 @@ class Domain(Readable):
         states = known.states if self.state_names is None else self.state_names
         choices = known.choices if self.choice_names is None else self.choice_names
         if states is not known.states or choices is not known.choices:
-            known = Labels(self.mdp.first_choice, states, choices, known.finals)
+            known = replace(known, states=states, choices=choices)
             arrays.set_fields(self, mdp=arrays.changed(self.mdp, labels=known))
         arrays.set_fields(self, state_names=known.states, choice_names=known.choices)
         for kind in ("reward", "preference"):
@@ -305,8 +312,7 @@ class Domain(Readable):
         """As `arrivals`, with phi(c, s') - phi(c)."""
         rows, features = self.mdp.transition, getattr(self, f"{kind}_features")
         for column, arrived in self.arrivals(kind):
-            mean = np.repeat(features[:, column], np.diff(rows.indptr))
-            yield column, at_entries(rows, arrived.data - mean)
+            yield column, at_entries(rows, arrived.data - features[choice_of_entry(rows), column])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -325,9 +331,10 @@ class Domain(Readable):
 
     def __repr__(self) -> str:
         line = f"Domain({self.mdp}, reward {list(self.reward_names)}, preferences {list(self.preference_names)})"
+        if len(line) <= 120:
+            return line
         reward, preference = arrays.brief(self.reward_names), arrays.brief(self.preference_names)
-        parts = ["Domain(", repr(self.mdp), f"reward {reward}", f"preferences {preference}"]
-        return line if len(line) <= 120 else "\n    ".join(parts) + "\n)"
+        return f"Domain(\n    {self.mdp}\n    reward {reward}\n    preferences {preference}\n)"
 
 
 def per_choice(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from unicodedata import category
 import numpy as np
 from numpy.typing import NDArray
 
-from tutelage.arrays import AsNames, Indices, integers, refuse, set_fields, set_state
+from tutelage.arrays import AsNames, Indices, check_length, integers, set_fields, set_state
 from tutelage.outcomes import InvalidInput, InvalidModel, as_text
 
 LAST_STATE = "end"
@@ -77,8 +77,7 @@ class Names(tuple[Hashable, ...]):
 
     def __new__(cls, names: Iterable[Hashable]) -> Self:
         held = super().__new__(cls, (check_name(name, f"state {i}") for i, name in enumerate(names)))
-        if len(held._number) < len(held):
-            _refuse_repeated(held, "states", "state")
+        _refuse_repeated(held, "states", "state")
         return held
 
     @cached_property
@@ -126,8 +125,9 @@ class ChoiceNames(_Made):
     offers the same A actions, those of these."""
 
     def __init__(self, names: Sequence[Hashable], first_choice: Indices) -> None:
-        self._n, counts = int(first_choice[-1]), np.diff(first_choice)
-        is_regular, few = bool((counts == counts[0]).all()), int(counts[0])
+        self._n = int(first_choice[-1])
+        few = int(first_choice[1])
+        is_regular = bool((np.diff(first_choice) == few).all())
         if len(names) != self._n and not (is_regular and len(names) == few):
             each = f", or {few} for the actions of every state" if is_regular else ""
             raise InvalidModel(f"choice_names has {len(names)} names; give one per choice ({self._n}){each}")
@@ -136,8 +136,7 @@ class ChoiceNames(_Made):
             self.stored = self.stored[:few]
         ends = first_choice.tolist() if len(self.stored) == self._n else [0, few]
         for state, (start, end) in enumerate(pairwise(ends)):
-            if end - start > 1 and len(set(self.stored[start:end])) < end - start:
-                _refuse_repeated(self.stored[start:end], f"actions of state {state}", "action")
+            _refuse_repeated(self.stored[start:end], f"actions of state {state}", "action")
 
     def _name(self, number: int) -> Hashable:
         return self.stored[number % len(self.stored)]
@@ -161,21 +160,16 @@ class Labels:
     finals: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
-        n_states, states, choices, ends = len(self.first_choice) - 1, self.states, self.choices, self.finals
-        if len(ends):
-            ends = integers(ends, "finals")
-            known = f"finals must be states 0 .. {n_states - 1}"
-            refuse((ends < 0) | (ends >= n_states), lambda i: f"{known}, got {ends[i]}")
-        # States that were checked are not checked again.
-        if not (states is None or isinstance(states, Names | GridNames)):
-            states = Names(_listed(states, "state_names"))
-        if states is not None and len(states) != n_states:
-            given = f"state_names has {len(states)} names, but there are {n_states} states"
-            raise InvalidModel(f"{given}; give one for each")
-        if choices is not None:
-            stored = choices.stored if isinstance(choices, ChoiceNames) else choices
-            choices = ChoiceNames(_listed(stored, "choice_names"), self.first_choice)
-        set_fields(self, states=states, choices=choices, finals=ends)
+        n_states = len(self.first_choice) - 1
+        set_fields(self, finals=integers(self.finals, "finals", n_states))
+        if self.states is not None:
+            # States that were checked are not checked again.
+            if not isinstance(self.states, Names | GridNames):
+                set_fields(self, states=Names(_listed(self.states, "state_names")))
+            check_length(self.states, n_states, "state_names", "states", "names")
+        if self.choices is not None:
+            stored = self.choices.stored if isinstance(self.choices, ChoiceNames) else self.choices
+            set_fields(self, choices=ChoiceNames(_listed(stored, "choice_names"), self.first_choice))
 
     __setstate__ = set_state
 
@@ -204,16 +198,15 @@ class Labels:
         """The number of the state of this name."""
         if not is_hashable(name):
             raise InvalidInput(f"{name!r} cannot name a state, because it is not hashable")
-        n_states, number = len(self.first_choice) - 1, None
         if self.states is not None:
             number = self.states.find(name)
-        elif isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < n_states:
-            number = int(name)
-        if number is None:
-            known = f"the states have no names, only numbers 0 .. {n_states - 1}"
-            known = known if self.states is None else suggestion(name, self.states)
-            raise InvalidInput(f"there is no state {name!r}; {known}")
-        return int(number)
+            if number is None:
+                raise InvalidInput(f"there is no state {name!r}; {suggestion(name, self.states)}")
+            return int(number)
+        last = len(self.first_choice) - 2
+        if isinstance(name, bool) or not isinstance(name, int | np.integer) or not 0 <= name <= last:
+            raise InvalidInput(f"there is no state {name!r}; the states have no names, only numbers 0 .. {last}")
+        return int(name)
 
     def choice(self, state: Hashable, name: Hashable) -> int:
         """The number of the choice of this name in the state of that name."""
@@ -227,14 +220,16 @@ class Labels:
 
 def suggestion(name: Any, known: Sequence[Hashable], most: int = 1_000) -> str:
     """Which of the known names are near an unknown one, for a message. most: names that are compared as a whole."""
-    texts, wanted = {str(offered): offered for offered in islice(known, 200 * most)}, str(name)
+    texts = {str(offered): offered for offered in islice(known, 200 * most)}
+    wanted = str(name)
     # Characters are compared, not parts of paths.
     likely = nlargest(most, texts, key=lambda text: len(commonprefix([text, wanted])))  # noqa: RUF071
     near = [texts[text] for text in get_close_matches(wanted, likely, cutoff=0.5)]
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     listed = ", ".join(map(repr, known[:5])) or "none"
-    return f"there are {listed}" + (f" and {len(known) - 5} others" if len(known) > 5 else "")
+    others = f" and {len(known) - 5} others" if len(known) > 5 else ""
+    return f"there are {listed}{others}"
 
 
 def _listed(given: Any, name: str) -> list[Hashable]:
@@ -245,6 +240,8 @@ def _listed(given: Any, name: str) -> list[Hashable]:
 
 
 def _refuse_repeated(names: Sequence[Hashable], where: str, what: str) -> None:
+    if len(set(names)) == len(names):
+        return
     seen: dict[Hashable, int] = {}
     for number, name in enumerate(names):
         if seen.setdefault(name, number) < number:

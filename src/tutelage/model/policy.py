@@ -19,10 +19,14 @@ from scipy.sparse import csgraph, linalg
 
 from tutelage import arrays
 from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, SparseRows, Vector
+from tutelage.model.inputs import choice_of_entry
 from tutelage.outcomes import InvalidModel
 
 if TYPE_CHECKING:
     from tutelage.model.mdp import MDP
+
+# So few take less time as a dense system.
+FEW_STATES = 200
 
 
 def sum_by_state(mdp: "MDP", values: Vector) -> Vector:
@@ -65,7 +69,8 @@ def policy_from_occupancy(mdp: "MDP", occupancy: ArrayLike) -> Vector:
     visits = arrays.vector(occupancy, "occupancy", mdp.n_choices, "choices")
     if visits.min() < -1e-6 * max(1.0, visits.max()):
         raise InvalidModel(f"occupancy[{visits.argmin()}] is {visits.min()}; visits cannot be negative")
-    visits, counts = np.maximum(visits, 0.0), mdp.choices_per_state
+    visits = np.maximum(visits, 0.0)
+    counts = mdp.choices_per_state
     # Below this the sum is subnormal, and the quotient has few correct digits.
     is_unvisited = ~(sum_by_state(mdp, visits) > np.finfo(np.float64).tiny)
     visits[np.repeat(is_unvisited, counts)] = 1.0
@@ -78,17 +83,19 @@ def check_policy(mdp: "MDP", policy: ArrayLike) -> Vector:
     """A read-only policy (C,), refused unless it sums to one in each state; the message names the first wrong state."""
     values = arrays.vector(policy, "policy", mdp.n_choices, "choices")
     arrays.refuse(values < 0, lambda c: f"policy[{c}] is {values[c]}; a probability cannot be negative")
-    totals, told = sum_by_state(mdp, values), "it must sum to one"
-    is_wrong = np.abs(totals - 1) > arrays.sum_tolerance(mdp.choices_per_state)
-    arrays.refuse(is_wrong, lambda s: f"the policy sums to {totals[s]:.10g} in {mdp.names.describe_state(s)}; {told}")
-    return arrays.freeze(values / arrays.divisors(totals, mdp.choices_per_state).repeat(mdp.choices_per_state))
+    sums, counts = sum_by_state(mdp, values), mdp.choices_per_state
+    told = "it must sum to one"
+    is_wrong = np.abs(sums - 1) > arrays.sum_tolerance(counts)
+    arrays.refuse(is_wrong, lambda s: f"the policy sums to {sums[s]:.10g} in {mdp.names.describe_state(s)}; {told}")
+    return arrays.freeze(values / arrays.divisors(sums, counts).repeat(counts))
 
 
 def check_ends(mdp: "MDP") -> None:
     """Refuse an MDP with a state from which neither an end nor a discounted choice can be reached."""
     lost = np.flatnonzero(ending_choice(mdp, np.ones(mdp.n_choices, np.bool_)) < 0)
     if len(lost):
-        place, others = mdp.names.describe_state(int(lost[0])), f" (nor from {len(lost) - 1} others)" * (len(lost) > 1)
+        place = mdp.names.describe_state(int(lost[0]))
+        others = f" (nor from {len(lost) - 1} others)" if len(lost) > 1 else ""
         raise InvalidModel(
             f"with discount 1 an episode must be able to end, but from {place} no end can be "
             f"reached{others}; an end is an absorbing state; add one, or give a discount below 1"
@@ -104,21 +111,22 @@ def _leaves(mdp: "MDP") -> Flags:
 def ending_choice(mdp: "MDP", is_taken: Flags) -> Indices:
     """(S,), one choice per state that ends, among those which are taken (C,); -1 where these never end."""
     n, moves, starts = mdp.n_states, mdp.continuing, mdp.first_choice[:-1]
-    counts, n_entries = mdp.choices_per_state, np.diff(moves.indptr)
-    may_end, state = _leaves(mdp) & is_taken, np.repeat(mdp.state_of_choice, n_entries)
+    owner, choice = mdp.state_of_choice, choice_of_entry(moves)
+    may_end = _leaves(mdp) & is_taken
     is_last = np.logical_or.reduceat(may_end, starts) | ~np.logical_or.reduceat(is_taken, starts)
-    is_move = np.repeat(is_taken, n_entries) & (moves.data > 0)
+    is_move = is_taken[choice] & (moves.data > 0)
     # One more state, from which all last states are one move away, in the graph of the moves backwards.
-    begin = np.append(moves.indices[is_move], np.full(np.count_nonzero(is_last), n))
-    end = np.append(state[is_move], np.flatnonzero(is_last))
+    lasts = np.flatnonzero(is_last)
+    begin = np.append(moves.indices[is_move], np.full(len(lasts), n))
+    end = np.append(owner[choice[is_move]], lasts)
     graph = sparse.csr_array((np.ones(len(begin), np.int8), (begin, end)), (n + 1, n + 1))
     # The next state on a shortest way: n in the last states, negative without a way.
-    towards = csgraph.breadth_first_order(graph, n, return_predecessors=True)[1][:n]
-    leads = np.logical_or.reduceat((moves.indices == towards[state]) & is_move, moves.indptr[:-1])
-    chosen = np.flatnonzero(leads | (may_end & np.repeat(towards == n, counts)))[::-1]
-    choice = np.full(n, -1)
-    choice[mdp.state_of_choice[chosen]] = chosen
-    return choice
+    towards = csgraph.breadth_first_order(graph, n, return_predecessors=True)[1][owner]
+    leads = np.logical_or.reduceat((moves.indices == towards[choice]) & is_move, moves.indptr[:-1])
+    chosen = np.flatnonzero(leads | (may_end & (towards == n)))[::-1]
+    ending = np.full(n, -1)
+    ending[owner[chosen]] = chosen
+    return ending
 
 
 def goes_on(mdp: "MDP") -> Flags:
@@ -126,11 +134,12 @@ def goes_on(mdp: "MDP") -> Flags:
 
     Choices that may leave their strongly connected component are dropped until no more are.
     """
-    n, moves, is_kept = mdp.n_states, mdp.continuing, ~_leaves(mdp)
-    n_entries = np.diff(moves.indptr)
-    state = np.repeat(mdp.state_of_choice, n_entries)
+    n, moves = mdp.n_states, mdp.continuing
+    is_kept = ~_leaves(mdp)
+    choice = choice_of_entry(moves)
+    state = mdp.state_of_choice[choice]
     while is_kept.any():
-        entry = np.repeat(is_kept, n_entries)
+        entry = is_kept[choice]
         graph = sparse.csr_array((entry[entry], (state[entry], moves.indices[entry])), (n, n))
         label = csgraph.connected_components(graph, connection="strong")[1]
         stays = np.logical_and.reduceat(label[state] == label[moves.indices], moves.indptr[:-1])
@@ -181,7 +190,7 @@ def walk_steps(mdp: "MDP") -> float:
     the steps: t = x + (I - P)^-1 r.
     """
     moves, n = mdp.continuing, mdp.n_states
-    weights = np.repeat(uniform_policy(mdp) * mdp.discount, np.diff(moves.indptr)) * moves.data
+    weights = (uniform_policy(mdp) * mdp.discount)[choice_of_entry(moves)] * moves.data
     chain = sparse.csr_array((weights, moves.indices, moves.indptr[mdp.first_choice]), (n, n), copy=True)
     chain.sum_duplicates()
     steps = totals(chain, n_steps=1_000, residual=1e-3)
@@ -194,15 +203,16 @@ def walk_steps(mdp: "MDP") -> float:
     return float(steps.max()) / (1 - rounding - float(np.abs(1 - steps + chain @ steps).max()))
 
 
-def totals(moves: SparseRows, few_states: int = 200, n_steps: int = 60, residual: float = 1e-10) -> Vector:
+def totals(moves: SparseRows, n_steps: int = 60, residual: float = 1e-10) -> Vector:
     """(S,), (I - moves)^-1 1, the expected steps of a chain (S, S) that ends; infinite where rounding hides its end.
 
-    few_states: for which a dense system takes less time. n_steps: of an iteration that is tried first for others.
-    residual: the largest of that iteration; a factorisation, which comes after it, has none but rounding.
+    n_steps: of an iteration that is tried first. residual: the largest of that iteration; a factorisation, which comes
+    after it, has none but rounding.
     """
-    n, ones = moves.shape[0], np.ones(moves.shape[0])
+    n = moves.shape[0]
+    ones = np.ones(n)
     try:
-        if n <= few_states:
+        if n <= FEW_STATES:
             return np.asarray(np.linalg.solve(np.eye(n) - moves.toarray(), ones))
         system = sparse.eye_array(n, format="csr") - moves
         with np.errstate(all="ignore"):

@@ -28,7 +28,7 @@ from tutelage.environments.roads import places, ways
 from tutelage.model.mdp import Domain, absorbing_states, combined_features
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput, as_text
-from tutelage.pictures.plots import COLOURS, draw_rounds, look
+from tutelage.pictures.plots import COLOURS, draw_rounds, look, set_frame
 from tutelage.pictures.world import draw_world
 from tutelage.roles import Lesson, Response
 from tutelage.transcripts import Transcript
@@ -52,20 +52,25 @@ def draw_features(
 
     errors: one standard error for each bar of a kind. Infinite limits have no mark.
     """
-    height, places = 0.8 / max(len(bars), 1), np.arange(len(names))
+    height = 0.8 / max(len(bars), 1)
+    places = np.arange(len(names))
     for number, (kind, values) in enumerate(bars.items()):
         offsets = places + (number - (len(bars) - 1) / 2) * height
-        spread = (errors or {}).get(kind)
+        spread = errors.get(kind) if errors else None
         axes.barh(offsets, values, height, xerr=spread, label=kind, capsize=2, ecolor="0.3", **BARS[kind])
     if allowed is not None:
-        at, limits = places[np.isfinite(allowed)], allowed[np.isfinite(allowed)]
-        axes.vlines(limits, at - 0.45, at + 0.45, colors="black", linestyles="--", label="allowed", linewidth=2)
-    axes.set_yticks(places, names)
-    axes.invert_yaxis()
+        at = np.flatnonzero(np.isfinite(allowed))
+        axes.vlines(allowed[at], at - 0.45, at + 0.45, colors="black", linestyles="--", label="allowed", linewidth=2)
     axes.axvline(0.0, color="0.3", linewidth=0.8)
-    axes.set_xlabel("discounted total")
     axes.legend(fontsize="small", frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
+    _set_rows(axes, names, "discounted total")
+
+
+def _set_rows(axes: Axes, names: Sequence[str], across: str) -> None:
+    """Name the rows, the first at the top, and what is measured across."""
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    set_frame(axes, across)
 
 
 def draw_map(axes: Axes, domain: Domain, *, shown: ArrayLike | None = None, done: ArrayLike | None = None) -> None:
@@ -76,22 +81,26 @@ def draw_map(axes: Axes, domain: Domain, *, shown: ArrayLike | None = None, done
     """
     if domain.positions is None:
         raise InvalidInput("the states of this domain have no positions; give Domain(..., positions=...)")
-    mdp, rows = domain.mdp, domain.mdp.transition.tocoo()
+    mdp = domain.mdp
+    rows = mdp.transition.tocoo()
     ends, drawn = _draw_ways(axes, domain, domain.positions)
-    given = {kind: policy for kind, policy in (("shown", shown), ("done", done)) if policy is not None}
-    flows = {kind: (rows.data * occupancy(mdp, policy)[rows.row])[drawn] for kind, policy in given.items()}
-    largest = max((float(flow.max(initial=0.0)) for flow in flows.values()), default=0.0) or 1.0
+    flows = {}
+    for kind, policy in (("shown", shown), ("done", done)):
+        if policy is not None:
+            flows[kind] = (rows.data * occupancy(mdp, policy)[rows.row])[drawn]
+    largest = np.max([*flows.values()], initial=0.0) or 1.0
     handles: list[Artist] = []
     for kind, flow in flows.items():
         colour, dashes, share = LINES[kind]
         # A transition with less than a thousandth of the most visits is not drawn.
         is_used = flow > 1e-3 * largest
         widths = share * (0.6 + 6.0 * flow[is_used] / largest)
-        style: dict[str, Any] = {"colors": colour, "linewidths": widths, "linestyles": dashes}
-        axes.add_collection(LineCollection(list(ends[is_used]), zorder=2 + (kind == "done"), **style))
+        lines = LineCollection(list(ends[is_used]), colors=colour, linewidths=widths, linestyles=dashes)
+        axes.add_collection(lines).set_zorder(2 + (kind == "done"))
         handles.append(Line2D([], [], color=colour, linewidth=3 * share + 0.5, linestyle=dashes, label=kind))
+    is_placed = np.isfinite(domain.positions).all(axis=1)
     for label, marker, where in (("start", "o", mdp.initial > 0), ("goal", "*", absorbing_states(mdp))):
-        marked = domain.positions[where & np.isfinite(domain.positions).all(axis=1)]
+        marked = domain.positions[where & is_placed]
         # With a start in every state, marks would hide the map.
         if 0 < len(marked) <= 20:
             axes.scatter(*marked.T, marker=marker, label=label, **ENDS)
@@ -109,27 +118,29 @@ def draw_policy(axes: Axes, domain: Domain | ObjectWorld, policy: ArrayLike, *, 
     if domain.positions is not None:
         draw_map(axes, domain, done=policy)
         return
-    mdp, chosen = domain.mdp, check_policy(domain.mdp, policy)
+    mdp = domain.mdp
+    chosen = check_policy(mdp, policy)
     visits = state_occupancy(mdp, chosen)
     states = [int(state) for state in np.argsort(-visits, kind="stable")[:n_states] if visits[state] > 0]
     for place, state in enumerate(states):
-        choices = np.arange(mdp.first_choice[state], mdp.first_choice[state + 1])
-        widths, colours = chosen[choices], [look(number)["color"] for number in range(len(choices))]
+        choices = range(*mdp.first_choice[state : state + 2])
+        widths = chosen[choices]
+        colours = [look(number)["color"] for number in range(len(choices))]
         bars = axes.barh(place, widths, 0.8, np.cumsum(widths) - widths, color=colours, edgecolor="white", alpha=0.6)
         room = np.where(widths > 0.1, 40 * widths, 0).astype(int)
-        names = [as_text(domain.choice_name(choice))[:most] for choice, most in zip(choices, room, strict=True)]
-        axes.bar_label(bars, names, label_type="center", fontsize="small")
+        texts = [as_text(domain.choice_name(choice))[:most] for choice, most in zip(choices, room, strict=True)]
+        axes.bar_label(bars, texts, label_type="center", fontsize="small")
+    axes.set_xlim(0, 1)
     names = [f"{as_text(domain.state_name(state))[:30]} ({visits[state]:.3g})" for state in states]
-    axes.set_yticks(range(len(states)), names)
-    axes.invert_yaxis()
-    axes.set(xlim=(0, 1), xlabel="probability of each choice; (discounted visits)")
-    axes.spines[["top", "right"]].set_visible(False)
+    _set_rows(axes, names, "probability of each choice; (discounted visits)")
 
 
 def routes_picture(domain: Domain, shown: Shown) -> Figure:
     """The first four routes on the map of a domain, on its grid, or else as strips of the names of states."""
     figure = Figure(figsize=(7.0, 6.0), layout="constrained")
-    axes, at, items = figure.subplots(), places(domain), list(shown)[:4]
+    axes = figure.subplots()
+    at = places(domain)
+    items = list(shown)[:4]
     if not np.isfinite(at).any():
         _draw_strips(axes, items)
         return figure
@@ -138,16 +149,13 @@ def routes_picture(domain: Domain, shown: Shown) -> Figure:
         way = at[shown.demonstrations[number].states]
         way = way[np.isfinite(way).all(axis=1)]
         style: dict[str, Any] = {"color": COLOURS[number], "linewidth": 4.5 - number, "zorder": 3 + number}
-        axes.plot(*way.T, label=_heading(item), solid_capstyle="round", **style)
-        axes.scatter(*way[:1].T, marker="o", label="start" if number == 0 else None, **ENDS)
-        axes.scatter(*way[-1:].T, marker="*", label="end" if number == 0 else None, **ENDS)
+        axes.plot(*way.T, label=item.text().partition(": ")[0], solid_capstyle="round", **style)
+        # Labels that begin with an underscore are not in the legend.
+        hidden = "_" * (number > 0)
+        axes.scatter(*way[:1].T, marker="o", label=f"{hidden}start", **ENDS)
+        axes.scatter(*way[-1:].T, marker="*", label=f"{hidden}end", **ENDS)
     axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False)
     return figure
-
-
-def _heading(item: ShownDemonstration) -> str:
-    """Its share and reward, without what it counts."""
-    return item.text().partition(": ")[0]
 
 
 def _draw_ways(axes: Axes, domain: Domain, at: Matrix) -> tuple[Matrix, Indices]:
@@ -171,7 +179,9 @@ def _draw_strips(axes: Axes, items: Sequence[ShownDemonstration], most: int = 12
         axes.plot(range(len(names)), [-row] * len(names), color=COLOURS[row], marker="o", linewidth=2)
         for place, name in enumerate(names):
             axes.annotate(name, (place, -row), (2, 5), textcoords="offset points", rotation=35, fontsize="x-small")
-        axes.annotate(_heading(item), (0, -row), (0, -16), textcoords="offset points", fontsize="small")
+        # Its share and reward, without what it counts.
+        heading = item.text().partition(": ")[0]
+        axes.annotate(heading, (0, -row), (0, -16), textcoords="offset points", fontsize="small")
     axes.set_ylim(-len(items) + 0.3, 1.2)
     axes.set_xlim(-0.3, most + 1.5)
     axes.set_axis_off()
@@ -182,13 +192,13 @@ def save_picture(figure: Figure, stem: AnyPath) -> list[Path]:
     place = Path(stem)
     if not place.name:
         raise InvalidInput(f"a picture needs a file name, such as {place / 'picture'}, got {str(stem)!r}")
-    contents = _rendered(figure, "png", dpi=150, metadata={"Software": None}), as_svg(figure).encode()
+    png = _rendered(figure, "png", dpi=150, metadata={"Software": None})
     # A dot in the stem does not start a suffix.
-    paths = [place.with_name(f"{place.name}.{suffix}") for suffix in ("png", "svg")]
+    contents = {Path(f"{place}.png"): png, Path(f"{place}.svg"): as_svg(figure).encode()}
     place.parent.mkdir(parents=True, exist_ok=True)
-    for path, content in zip(paths, contents, strict=True):
+    for path, content in contents.items():
         write_whole(path, content)
-    return paths
+    return list(contents)
 
 
 def as_svg(figure: Figure) -> str:
@@ -209,7 +219,6 @@ def _rendered(figure: Figure, kind: str, **options: Any) -> bytes:
 
 def as_html(value: Any) -> str:
     """The HTML of a public object: its picture and its numbers, its text, or a table of its fields."""
-    kind: Any = type(value)
     if isinstance(value, ObjectWorld):
         return _picture(lambda axes: draw_world(axes, value))
     if isinstance(value, Transcript):
@@ -224,10 +233,12 @@ def as_html(value: Any) -> str:
         rows = zip(names, value.expectation, value.uncertainty, strict=True)
         return table(("feature", "shown", "uncertainty"), rows)
     if isinstance(value, Domain):
-        kinds, features = ["reward"] * value.n_reward + ["preference"] * value.n_preference, combined_features(value)
-        rows = zip(kinds, value.names, features.min(axis=0).tolist(), features.max(axis=0).tolist(), strict=True)
+        kinds = ["reward"] * value.n_reward + ["preference"] * value.n_preference
+        features = combined_features(value)
+        rows = zip(kinds, value.names, features.min(axis=0), features.max(axis=0), strict=True)
         drawn = "" if value.positions is None else _picture(lambda axes: draw_map(axes, value))
         return f"<p>{escape(repr(value.mdp))}</p>{table(('kind', 'feature', 'least', 'largest'), rows)}{drawn}"
+    kind: Any = type(value)
     if kind.__str__ is not object.__str__ or kind.__repr__ is not Readable.__repr__:
         return f"<pre>{escape(str(value))}</pre>"
     rows = ((part.name, brief(getattr(value, part.name))) for part in fields(kind) if part.repr)
@@ -244,10 +255,10 @@ def _picture(draw: Callable[[Axes], None]) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], most: int = 12) -> str:
     """An HTML table of at most this many rows; numbers have four digits."""
     given = list(rows)
-
-    def row(kind: str, cells: Sequence[Any]) -> str:
+    lines = []
+    for number, cells in enumerate([head, *given[:most]]):
+        kind = "td" if number else "th"
         texts = (f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells)
-        return f"<tr>{''.join(f'<{kind}>{escape(text)}</{kind}>' for text in texts)}</tr>"
-
+        lines.append("".join(f"<{kind}>{escape(text)}</{kind}>" for text in texts))
     more = f"<p>and {len(given) - most} more</p>" if len(given) > most else ""
-    return f"<table>{row('th', head)}{''.join(row('td', cells) for cells in given[:most])}</table>{more}"
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>{more}"

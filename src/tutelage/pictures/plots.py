@@ -68,32 +68,39 @@ def draw_curves(axes: Axes, panel: Panel) -> None:
         places = curve.budgets or range(1, len(curve.learner) + 1)
         # About a dozen markers per curve, shifted between curves so that the markers of close curves do not overlap.
         step = max(1, len(places) // 12)
-        first = (index * step) // 2 % step
-        common = look(index) | {"markevery": (first, step), "markersize": 5.0}
+        marks = (index * step // 2 % step, step)
+        style = look(index) | {"markevery": marks, "markersize": 5.0}
         name = f"{curve.label}: learner" if curve.teacher else curve.label
-        axes.plot(places, curve.learner, linewidth=1.8, label=name, zorder=3, **common)
+        axes.plot(places, curve.learner, linewidth=1.8, label=name, zorder=3, **style)
         if curve.teacher:
-            dotted: dict[str, Any] = {"linewidth": 1.4, "linestyle": ":", "markerfacecolor": "white"}
-            axes.plot(places, curve.teacher, label=f"{curve.label}: teacher", zorder=2.5, **dotted, **common)
+            style |= {"label": f"{curve.label}: teacher", "linestyle": ":", "markerfacecolor": "white"}
+            axes.plot(places, curve.teacher, linewidth=1.4, zorder=2.5, **style)
         if np.isfinite(curve.error).any():
-            low, high = np.subtract(curve.learner, curve.error), np.add(curve.learner, curve.error)
-            axes.fill_between(places, low, high, color=common["color"], alpha=0.2, linewidth=0, zorder=2)
+            low = np.subtract(curve.learner, curve.error)
+            high = np.add(curve.learner, curve.error)
+            axes.fill_between(places, low, high, color=style["color"], alpha=0.2, linewidth=0, zorder=2)
     axes.margins(x=0.02)
-    low, high = axes.get_xlim()
-    if high - low < 1:
-        axes.set_xlim(low - 0.5, high + 0.5)
-    axes.set(xlabel=panel.labels[0], ylabel=panel.labels[1])
+    left, right = axes.get_xlim()
+    if right - left < 1:
+        axes.set_xlim(left - 0.5, right + 0.5)
     axes.set_title(panel.title, fontsize="medium")
     axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    set_frame(axes, *panel.labels)
+
+
+def set_frame(axes: Axes, across: str, up: str = "") -> None:
+    """Name the two axes, and draw no lines above and to the right."""
+    axes.set(xlabel=across, ylabel=up)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def draw_rounds(axes: Axes, transcript: Transcript) -> None:
     """Draw the true reward of each lesson and of the learner's response to it, and the bound, if there is one."""
     done = [taught.response_reward for taught in transcript.rounds]
-    curve = Curve("rounds", done, [taught.lesson_reward for taught in transcript.rounds])
+    shown = [taught.lesson_reward for taught in transcript.rounds]
     bound = transcript.final.bound
-    draw_curves(axes, Panel("true reward", [curve], {"no lesson gets more": bound} if math.isfinite(bound) else {}))
+    lines = {"no lesson gets more": bound} if math.isfinite(bound) else {}
+    draw_curves(axes, Panel("true reward", [Curve("rounds", done, shown)], lines))
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles, [label.removeprefix("rounds: ") for label in labels], fontsize="small", frameon=False)
 
@@ -114,10 +121,10 @@ def draw_reachable(
     """
     places = {label: floats(point, label, ndim=1) for label, point in points.items()}
     corners = [polygon(part) for part in (reachable, feasible) if part is not None]
-    _set_plane(axes, corners[0], np.concatenate([*corners, *(place[None] for place in places.values())]), labels)
-    stripes: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.35", "hatch": "///", "linewidth": 1.0}
+    _set_plane(axes, [*corners, *places.values()], labels)
     for accepted in corners[1:]:
-        axes.fill(*accepted.T, zorder=2, label="accepted by the learner", **stripes)
+        stripes: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.35", "hatch": "///"}
+        axes.fill(*accepted.T, zorder=2, label="accepted by the learner", linewidth=1.0, **stripes)
     for start, end in arrows:
         # Curved: a straight arrow could lie on a side of the polygon.
         _add_arrow(axes, places[start], places[end], gap=6.0, linestyle="dashed", connectionstyle="arc3,rad=0.15")
@@ -133,26 +140,29 @@ def draw_pushes(axes: Axes, reachable: ArrayLike, cases: Sequence[Mapping[str, A
     cases: of each push "start", mu_L, the learner's expectation; "aim", mu_L + alpha w*; "lesson", mu_T, the next
     lesson; and "is_realised", whether some policy has the expectation of the aim, which is then the lesson.
     """
-    corners, direction = polygon(reachable), floats(weights, "weights", ndim=1)
-    ends = np.array([[case[name] for name in ("start", "aim", "lesson")] for case in cases]).reshape(-1, 3, 2)
-    _set_plane(axes, corners, np.concatenate([corners, ends.reshape(-1, 2)]))
+    corners = polygon(reachable)
+    _set_plane(axes, [corners, *(case[name] for case in cases for name in ("start", "aim", "lesson"))])
     # The direction is drawn outside the convex set, at the upper right corner of its bounding box.
-    tip, span = corners.max(axis=0), float(np.ptp(corners, axis=0).max()) or 1.0
+    tip = corners.max(axis=0)
+    span = float(np.ptp(corners, axis=0).max()) or 1.0
+    direction = floats(weights, "weights", ndim=1)
     step = 0.12 * span * direction / (np.linalg.norm(direction) or 1.0)
     _add_arrow(axes, tip - step, tip, gap=0.0)
     _add_label(axes, "$w^*$", tip - step / 2, (8, -8))
-    for index, (case, (start, aim, lesson)) in enumerate(zip(cases, ends, strict=True), 1):
-        _add_arrow(axes, start, aim, gap=5.0 if case["is_realised"] else 0.0)
-        _add_label(axes, rf"$\mu_L^{{{index}}}$", start, (-8, -8))
-        _add_label(axes, rf"$\mu_T^{{{index}}}$", lesson, (8, 8) if case["is_realised"] else (8, -8))
-        if not case["is_realised"]:
-            _add_label(axes, rf"$\mu_L^{{{index}}} + \alpha\,w^*$", aim)
-            dashed: dict[str, Any] = {"color": "0.3", "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 3}
-            axes.plot(*np.stack([aim, lesson]).T, **dashed, label="from an aim out of reach to its lesson")
+    for index, case in enumerate(cases, 1):
+        start, aim, lesson, is_realised = (case[name] for name in ("start", "aim", "lesson", "is_realised"))
+        learner = rf"\mu_L^{{{index}}}"
+        _add_arrow(axes, start, aim, gap=5.0 if is_realised else 0.0)
+        _add_label(axes, f"${learner}$", start, (-8, -8))
+        _add_label(axes, rf"$\mu_T^{{{index}}}$", lesson, (8, 8 if is_realised else -8))
+        if not is_realised:
+            _add_label(axes, rf"${learner} + \alpha\,w^*$", aim)
+            dashed: dict[str, Any] = {"color": "0.3", "linewidth": 0.9, "linestyle": (0, (2, 2))}
+            axes.plot(*np.transpose([aim, lesson]), label="from an aim out of reach to its lesson", zorder=3, **dashed)
         # A ring, so that a lesson at the learner's own point is visible inside it.
         ring: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "mew": 2, "markersize": 12}
         axes.plot(*start, "o", zorder=4, label="learner", **ring)
-        axes.plot(*lesson, "*", color=COLOURS[1], **MARK, label="lesson")
+        axes.plot(*lesson, "*", color=COLOURS[1], label="lesson", **MARK)
 
 
 def polygon(corners: ArrayLike) -> Matrix:
@@ -162,24 +172,25 @@ def polygon(corners: ArrayLike) -> Matrix:
     return points[np.argsort(np.arctan2(outward[:, 1], outward[:, 0]), kind="stable")]
 
 
-def _set_plane(axes: Axes, reachable: Matrix, points: Matrix, labels: tuple[str, str] = COUNTS) -> None:
-    """Draw what is reachable, with a margin around the points, in equal units, so that distances are true."""
-    axes.fill(*reachable.T, zorder=1, label="reachable", facecolor="#e4e4e4", edgecolor="black", linewidth=1.2)
+def _set_plane(axes: Axes, parts: Sequence[ArrayLike], labels: tuple[str, str] = COUNTS) -> None:
+    """Draw the first part, what is reachable, with a margin around all parts, (n, 2) or (2,); distances are true."""
+    axes.fill(*np.transpose(parts[0]), zorder=1, label="reachable", fc="#e4e4e4", ec="black", linewidth=1.2)
+    points = np.vstack(parts)
     low, high = points.min(axis=0), points.max(axis=0)
     margin = 0.1 * (float((high - low).max()) or 1.0)
-    axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin), aspect="equal")
-    axes.set(xlabel=labels[0], ylabel=labels[1])
-    axes.spines[["top", "right"]].set_visible(False)
+    (left, bottom), (right, top) = low - margin, high + margin
+    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
+    set_frame(axes, *labels)
 
 
 def _add_arrow(axes: Axes, start: Vector, end: Vector, *, gap: float, **style: Any) -> None:
     """Draw an arrow that leaves `gap` printer's points free at both ends."""
-    line: dict[str, Any] = {"color": "black", "linewidth": 1.3, "mutation_scale": 13, "shrinkA": gap, "shrinkB": gap}
-    axes.annotate("", tuple(end), tuple(start), zorder=3, arrowprops={"arrowstyle": "-|>", **line, **style})
+    style |= {"arrowstyle": "-|>", "color": "black", "linewidth": 1.3, "mutation_scale": 13}
+    axes.annotate("", tuple(end), tuple(start), zorder=3, arrowprops={"shrinkA": gap, "shrinkB": gap, **style})
 
 
 def _add_label(axes: Axes, label: str, place: Vector, offset: tuple[int, int] = (8, 8)) -> None:
     """Write a label beside a place, at this offset in printer's points; the box behind it hides the stripes."""
+    side: dict[str, Any] = {"ha": "left" if offset[0] > 0 else "right", "va": "bottom" if offset[1] > 0 else "top"}
     backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
-    style: dict[str, Any] = {"ha": "left" if offset[0] > 0 else "right", "va": "bottom" if offset[1] > 0 else "top"}
-    axes.annotate(label, (place[0], place[1]), offset, textcoords="offset points", zorder=6, bbox=backing, **style)
+    axes.annotate(label, tuple(place), offset, textcoords="offset points", zorder=6, bbox=backing, **side)

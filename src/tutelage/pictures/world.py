@@ -13,7 +13,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.colors import Normalize, to_rgb
+from matplotlib.colors import Normalize, to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.path import Path
@@ -41,13 +41,13 @@ FILLS: dict[str, dict[str, Any]] = {
 }
 # On a heat map a distractor is a frame, so that the colour of its cell stays visible.
 FRAMES: dict[str, dict[str, Any]] = {
-    "green": {"edgecolors": "#1b7837", "linestyles": "solid"},
+    "green": {"edgecolors": "#1b7837"},
     "yellow": {"edgecolors": "#b58900", "linestyles": (0, (2.0, 1.0))},
 }
 AVOIDED_GREY = "#c4c4c4"
 
 # Columns to the right and rows down, in the order of the world's actions; the last action stays.
-STEPS = np.array([[0.0, -1.0], [-1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
+STEPS = np.array([[0, -1], [-1, 0], [0, 1], [1, 0], [0, 0]])
 # An arrow of probability one: the coordinates of its corners along it, from a tail that leaves the centre of the cell
 # free, and across it; the fourth is the tip.
 ARROW = 0.38 * np.array([[0.0, 0.12], [0.5, 0.12], [0.5, 0.36], [1.0, 0.0], [0.5, -0.36], [0.5, -0.12], [0.0, -0.12]])
@@ -72,35 +72,37 @@ def draw_world(
     vmax: the reward of the deepest colour; by default the largest absolute reward.
     The entries of the terminal state, which come last, may be left out.
     """
-    size, width, is_filled = world.size, _line_width(world.size), reward is None
+    size, width = world.size, _line_width(world)
+    is_filled = reward is None
     axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), aspect="equal", xticks=[], yticks=[])
     for lines in (axes.hlines, axes.vlines):
         lines(np.arange(1, size) - 0.5, -0.5, size - 0.5, colors="0.75", linewidths=0.5 * width, zorder=1.5)
     if reward is not None:
-        _draw_reward(axes, world, _on_grid(reward, world, "reward"), vmax, has_arrows=policy is not None)
+        _draw_reward(axes, world, reward, vmax, has_arrows=policy is not None)
     if avoided is not None:
         mask = avoided_cells(world, avoided)
         if is_filled:
-            cells = _placed(SQUARE, np.flatnonzero(mask), size)
-            _add_polygons(axes, cells, facecolors=AVOIDED_GREY, linewidths=0, zorder=1, label="avoided")
+            cells = np.flatnonzero(mask)
+            _add_shapes(axes, world, SQUARE, cells, facecolors=AVOIDED_GREY, linewidths=0, zorder=1, label="avoided")
         axes.add_collection(LineCollection(list(_outline(mask)), colors="0.3", linewidths=width, zorder=2))
     _draw_distractors(axes, world, is_filled=is_filled)
     fill, edge = ("black", "white") if policy is None else ("0.65", "black")
     style: dict[str, Any] = {"facecolors": fill, "edgecolors": edge, "linewidths": 0.7 * width, "zorder": 4}
     for kind, held in world.objects.items():
-        _add_polygons(axes, _placed((1.0 if is_filled else 0.75) * SHAPES[kind], held, size), label=kind, **style)
+        shape = SHAPES[kind] if is_filled else 0.75 * SHAPES[kind]
+        _add_shapes(axes, world, shape, held, label=kind, **style)
     for colour, wide in (("white", 2.2), ("black", 1.2)):
         style = {"facecolors": "none", "edgecolors": colour, "linewidths": wide * max(width, 0.7), "zorder": 4.5}
-        _add_polygons(axes, _placed(0.43 * CIRCLE, [world.start], size), label="start", **style)
+        _add_shapes(axes, world, 0.43 * CIRCLE, [world.start], label="start", **style)
     if policy is not None:
-        _draw_arrows(axes, _on_grid(policy, world, "policy", len(ACTIONS)))
+        _draw_arrows(axes, world, policy)
 
 
 def avoided_cells(world: ObjectWorld, avoided: str | ArrayLike) -> Flags:
     """(n, n), the cells where any preference feature of a learner is not zero; or a mask (S,) by rows and columns."""
     if isinstance(avoided, str):
         avoided = preference_features(avoided, world.distractors, world.size).any(axis=1)
-    return _on_grid(avoided, world, "avoided").astype(np.bool_)
+    return _on_grid(avoided, world, "avoided")[:, :, 0].astype(np.bool_)
 
 
 def reward_scale(vmax: float) -> ScalarMappable:
@@ -123,74 +125,71 @@ def world_key() -> list[Artist]:
 
 
 def _on_grid(values: ArrayLike, world: ObjectWorld, name: str, n_each: int = 1) -> NDArray[Any]:
-    """(n, n, n_each), the entries of the cells without those of the terminal state; (n, n) where n_each is 1."""
+    """(n, n, n_each), the entries of the cells without those of the terminal state."""
     array = np.asarray(values)
     if array.shape not in ((n_each * world.terminal,), (n_each * (world.terminal + 1),)):
         needed = f"{n_each} entries for each of the {world.terminal + 1} states, of which the last is terminal"
         raise InvalidModel(f"{name} has shape {array.shape}; it must be a vector with {needed}")
-    shape = (world.size, world.size) if n_each == 1 else (world.size, world.size, n_each)
-    return array[: n_each * world.terminal].reshape(shape)
+    return array[: n_each * world.terminal].reshape(world.size, world.size, n_each)
 
 
-def _draw_reward(axes: Axes, world: ObjectWorld, values: Matrix, vmax: float | None, *, has_arrows: bool) -> None:
+def _draw_reward(axes: Axes, world: ObjectWorld, reward: ArrayLike, vmax: float | None, *, has_arrows: bool) -> None:
     """Draw the heat map, and a minus in each cell of negative reward, lower in the cells that hold another mark."""
+    values = _on_grid(reward, world, "reward")[:, :, 0]
     # Zero rewards are white with any positive limit.
     limit = vmax or float(np.abs(values).max()) or 1.0
     edges = np.arange(world.size + 1) - 0.5
     axes.pcolormesh(edges, edges, values, vmin=-limit, vmax=limit, cmap="RdBu", zorder=1, label="reward")
-    held = range(world.terminal) if has_arrows else [cell for kind in world.objects.values() for cell in kind]
-    cells = np.flatnonzero(values < -FAINTEST * limit)
-    bars = _placed(np.array([[-0.2, 0.0], [0.2, 0.0]]), cells, world.size)
-    bars[..., 1] += np.where(np.isin(cells, held), 0.37, 0.0)[:, None]
-    colours = np.where(values.ravel()[cells] < -0.6 * limit, "white", "0.25").tolist()
-    width = 1.2 * _line_width(world.size)
-    axes.add_collection(LineCollection(list(bars), colors=colours, linewidths=width, zorder=2, label="minus"))
+    is_held = np.full(values.shape, has_arrows)
+    is_held.flat[np.concatenate([*world.objects.values()]).astype(int)] = True
+    rows, columns = np.nonzero(values < -FAINTEST * limit)
+    heights = rows + 0.37 * is_held[rows, columns]
+    colours = np.where(values[rows, columns] < -0.6 * limit, "white", "0.25").tolist()
+    width = 1.2 * _line_width(world)
+    axes.hlines(heights, columns - 0.2, columns + 0.2, colours, linewidths=width, zorder=2, label="minus")
 
 
 def _draw_distractors(axes: Axes, world: ObjectWorld, *, is_filled: bool) -> None:
     """Draw distractors smaller than their cells, so that the grey of an avoided cell is visible around them."""
-    width = _line_width(world.size)
+    width = _line_width(world)
     for colour, cells in world.distractors.items():
-        squares = _placed((0.7 if is_filled else 0.9) * SQUARE, cells, world.size)
         if is_filled:
-            style = {**FILLS[colour], "edgecolors": "black", "linewidths": 0.4 * width}
+            style = {**FILLS[colour], "edgecolors": "black", "linewidths": 0.4 * width, "zorder": 3}
+            _add_shapes(axes, world, 0.7 * SQUARE, cells, label=colour, **style)
         else:
-            _add_polygons(axes, squares, facecolors="none", edgecolors="white", linewidths=3.0 * width, zorder=3)
-            style = {"facecolors": "none", "linewidths": 1.6 * width, **FRAMES[colour]}
-        _add_polygons(axes, squares, zorder=3, label=colour, **style)
+            style = {"facecolors": "none", "zorder": 3}
+            frame = 0.9 * SQUARE
+            _add_shapes(axes, world, frame, cells, edgecolors="white", linewidths=3.0 * width, **style)
+            _add_shapes(axes, world, frame, cells, linewidths=1.6 * width, label=colour, **style, **FRAMES[colour])
 
 
-def _draw_arrows(axes: Axes, policy: Matrix) -> None:
-    """Draw a policy (n, n, 5): an arrow for each move, a disc for staying, as large and opaque as it is probable."""
-    size, chosen = len(policy), policy.reshape(-1, len(STEPS))
+def _draw_arrows(axes: Axes, world: ObjectWorld, policy: ArrayLike) -> None:
+    """Draw a policy (C,): an arrow for each move, a disc for staying, as large and opaque as it is probable."""
+    chosen = _on_grid(policy, world, "policy", len(ACTIONS)).reshape(world.terminal, len(ACTIONS))
     cells, actions = np.nonzero(chosen >= FAINTEST)
-    probability, places = chosen[cells, actions][:, None], _placed(np.zeros((1, 2)), cells, size)
-    steps = STEPS[actions][:, None]
+    probability = chosen[cells, actions][:, None, None]
+    steps = STEPS[actions][:, None, :]
     # Length grows with probability, and width with its root, so that all are visible.
-    along, across = (0.11 + probability * ARROW[:, 0])[..., None], (np.sqrt(probability) * ARROW[:, 1])[..., None]
-    arrows = places + along * steps + across * steps[:, :, ::-1] * [1.0, -1.0]
-    discs = places + 0.11 * np.sqrt(probability)[..., None] * CIRCLE
-    opacity, is_move = np.clip(0.3 + 0.7 * probability, 0.0, 1.0), steps.any(axis=(1, 2))
-    colours = np.column_stack([np.tile(to_rgb("#7b2a8b"), (len(cells), 1)), opacity])
-    style = {"edgecolors": "white", "linewidths": 0.3 * _line_width(size), "zorder": 5}
-    _add_polygons(axes, arrows[is_move], facecolors=colours[is_move], label="moves", **style)
-    _add_polygons(axes, discs[~is_move], facecolors=colours[~is_move], label="stays", **style)
+    across = np.sqrt(probability)
+    arrows = (0.11 + probability * ARROW[:, :1]) * steps + across * ARROW[:, 1:] * steps[:, :, ::-1] * [1, -1]
+    discs = 0.11 * across * CIRCLE
+    colours = np.array([to_rgba("#7b2a8b", min(0.3 + 0.7 * share, 1.0)) for share in probability.ravel()])
+    is_move = steps.any(axis=(1, 2))
+    style: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.3 * _line_width(world), "zorder": 5}
+    for name, shapes, drawn in (("moves", arrows, is_move), ("stays", discs, ~is_move)):
+        _add_shapes(axes, world, shapes[drawn], cells[drawn], facecolors=colours[drawn], label=name, **style)
 
 
-def _placed(shape: Matrix, cells: Sequence[int] | Indices, size: int) -> Matrix:
-    """(n, k, 2), a shape (k, 2) at each of the cells: at its column and its row."""
-    rows, columns = np.divmod(np.asarray(cells, dtype=np.int64), size)
-    return np.column_stack([columns, rows])[:, None, :] + shape
-
-
-def _line_width(size: int) -> float:
+def _line_width(world: ObjectWorld) -> float:
     """The width of lines in points; lines are thinner on a finer grid."""
-    return float(np.clip(9.0 / size, 0.25, 1.3))
+    return float(np.clip(9.0 / world.size, 0.25, 1.3))
 
 
-def _add_polygons(axes: Axes, corners: Matrix, **style: Any) -> None:
-    """Fill n polygons (n, k, 2)."""
-    axes.add_collection(PolyCollection(list(corners), **style))
+def _add_shapes(axes: Axes, world: ObjectWorld, shapes: Matrix, cells: Sequence[int] | Indices, **style: Any) -> None:
+    """Fill a shape (k, 2), or shapes (n, k, 2), at the column and the row of each of n cells."""
+    rows, columns = np.divmod(np.asarray(cells, dtype=np.int64), world.size)
+    places = np.column_stack([columns, rows])[:, None, :]
+    axes.add_collection(PolyCollection(list(places + shapes), **style))
 
 
 def _outline(mask: Flags) -> Matrix:
