@@ -225,7 +225,7 @@ def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_inte
     contradiction, space = misfit_of(best, evidence), evidence.everything
     if has_intervals and not contradiction:
         space = fitted_space(evidence, (best, *others), accuracy)
-    is_near = best.cost <= evidence.goal.good if evidence.is_sampled else misfit <= REPRODUCED
+    is_near = best.cost <= evidence.good if evidence.is_sampled else misfit <= REPRODUCED
     known = (evidence.domain, space, misfit, contradiction, best.theta, contradiction == "" and is_near)
     return LearnerEstimate(*known, rivals=rivals_of(evidence, best, others), searches=searches)
 

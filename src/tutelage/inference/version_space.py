@@ -32,7 +32,7 @@ from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_linear
 from tutelage.inference.fit_search import fits_near
-from tutelage.inference.misfit import FITS, Evidence, Fit
+from tutelage.inference.misfit import EXPLAINED, FITTED, Evidence, Fit
 from tutelage.inference.recovery import Answer, Scales
 from tutelage.outcomes import NotConverged, TutelageError
 
@@ -208,7 +208,7 @@ def misfit_of(fit: Fit, evidence: Evidence) -> str:
 
 
 def _is_exact(fit: Fit) -> bool:
-    return math.sqrt(2 * fit.cost) <= FITS.explained
+    return math.sqrt(2 * fit.cost) <= EXPLAINED
 
 
 def _is_likely(fit: Fit, best: Fit, evidence: Evidence) -> bool:
@@ -268,6 +268,6 @@ def _errors(evidence: Evidence, fit: Fit, accuracy: float) -> Vector:
         allowed = evidence.allowed.ravel()
         error = QUANTILE * np.linalg.norm(inverse, axis=0) + np.abs(inverse.T @ columns[:, kept].T) @ allowed
     else:
-        exactness = max(accuracy, FITS.fitted, math.sqrt(2 * fit.cost)) * math.sqrt(len(fit.jacobian))
+        exactness = max(accuracy, FITTED, math.sqrt(2 * fit.cost)) * math.sqrt(len(fit.jacobian))
         error = exactness * np.abs(inverse).sum(axis=0)
     return np.where(is_determined & np.isfinite(fit.theta), unit * error, np.inf)
