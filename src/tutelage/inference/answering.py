@@ -121,18 +121,18 @@ class _Program:
             hessian = hessian + np.diag(bend)
         # Rounding leaves this curvature.
         hessian = hessian + (1e-13 * float(np.diag(hessian).max(initial=0.0)) + 1e-300) * np.eye(len(x))
-        if self.tau > 0:
-            change: Vector | None = np.asarray(np.linalg.solve(hessian, -gradient), dtype=np.float64)
-        else:
-            room = self.low - x, 1 - x
-            change = box_minimum(hessian, gradient, *room)
-            if change is None:
-                # So flat that rounding decides which entries are free: a step that the diagonal shortens.
-                change = box_minimum(hessian + np.diag(np.diag(hessian)), gradient, *room)
-            if change is None:
-                raise NotConverged("a step towards an answer was not found", residual=np.inf, n_steps=0)
-        step = self.inside(x, change)
+        change = np.linalg.solve(hessian, -gradient) if self.tau > 0 else self.on_box(x, gradient, hessian)
+        step = self.inside(x, np.asarray(change))
         return step, -float(gradient @ step + 0.5 * step @ hessian @ step)
+
+    def on_box(self, x: Vector, gradient: Vector, hessian: Matrix) -> Vector:
+        """The step (d,) to the minimum of a model on the box."""
+        # Where a model is so flat that rounding decides which entries are free, the diagonal shortens the step.
+        for model in (hessian, hessian + np.diag(np.diag(hessian))):
+            step = box_minimum(model, gradient, self.low - x, 1 - x)
+            if step is not None:
+                return step
+        raise NotConverged("a step towards an answer was not found", residual=np.inf, n_steps=0)
 
     def value(self, x: Vector, near: SoftExpansion | None) -> tuple[float, SoftExpansion]:
         """f at x, and the soft policy there."""

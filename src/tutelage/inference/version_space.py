@@ -80,20 +80,25 @@ def narrowed(answers: Sequence[Answer], scales: Scales, within: Matrix) -> tuple
 
 def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix, Explained]:
     """The space within what one answer allows."""
-    program, done = _Polytope.of(space, answer, scales), answer.seen[len(answer.shown) :]
-    slack, n = scales.slack[len(answer.shown) :] + answer.blur, len(answer.point)
+    program = _Polytope.of(space, answer, scales)
+    n, d_r = len(answer.point), len(answer.shown)
+    done = answer.seen[d_r:]
+    slack = scales.slack[d_r:] + answer.blur
     least, most = np.array([program.range_of(n), program.range_of(n + 1)]).T
-    least, most = np.maximum(least, space[0, :2]), np.minimum(most, space[1, :2])
+    least = np.maximum(least, space[0, :2])
+    most = np.minimum(most, space[1, :2])
     # Of an unknown that is determined by itself both ends are known.
-    spread = np.abs(answer.directions).T @ (answer.error + PROGRAM_ACCURACY / 10) + PROGRAM_ACCURACY
-    ends = np.array([np.maximum(answer.point - spread, 0.0), answer.point + spread]).T / answer.unit[:, None]
-    is_known = np.linalg.norm(answer.directions, axis=0) >= 1 - 1e-9
-    paid = range(n - len(done), n)
-    ranges = np.array([ends[k] if is_known[k] else program.range_of(k) for k in paid]).reshape(-1, 2)
-    fuzz = PROGRAM_ACCURACY / scales.unit[len(answer.shown) :] + PROGRAM_ACCURACY * ranges[:, 0]
-    is_paid = ranges[:, 0] > 10 * fuzz
+    paid = np.arange(n - len(done), n)
+    along = answer.directions[:, paid]
+    spread = np.abs(along).T @ (answer.error + PROGRAM_ACCURACY / 10) + PROGRAM_ACCURACY
+    b_low = np.maximum(answer.point[paid] - spread, 0.0) / answer.unit[paid]
+    b_high = (answer.point[paid] + spread) / answer.unit[paid]
+    for j in np.flatnonzero(np.linalg.norm(along, axis=0) < 1 - 1e-9):
+        b_low[j], b_high[j] = program.range_of(paid[j])
+    fuzz = PROGRAM_ACCURACY / scales.unit[d_r:] + PROGRAM_ACCURACY * b_low
+    is_paid = b_low > 10 * fuzz
     # At the least C_c that the answers allow, where the space is bounded by it.
-    is_below = ranges[:, 1] < least[1] - 10 * fuzz
+    is_below = b_high < least[1] - 10 * fuzz
     low = np.where(is_below, np.maximum(space[0, 2:], done - slack), space[0, 2:])
     high = np.where(is_paid, np.minimum(space[1, 2:], done + slack), space[1, 2:])
     if (low > high).any() or least[1] > most[1] * (1 + PROGRAM_ACCURACY):
@@ -103,8 +108,7 @@ def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix,
     point = answer.point
     with suppress(NotConverged):
         point = program.least(np.append(np.isin(np.arange(n + 1), paid).astype(np.float64), 1e-3))
-    least_paid = point[n - len(done) : n] / program.scale[n - len(done) : n]
-    return smaller, Explained(answer, ranges[:, 1], least_paid)
+    return smaller, Explained(answer, b_high, point[paid] / answer.unit[paid])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,40 +126,43 @@ class _Polytope:
 
     @classmethod
     def of(cls, space: Matrix, answer: Answer, scales: Scales) -> "_Polytope":
-        n, d_c = len(answer.point), len(answer.seen) - len(answer.shown)
+        n, d_r = len(answer.point), len(answer.shown)
+        d_c = len(answer.seen) - d_r
+        done = answer.seen[d_r:]
+        slack = scales.slack[d_r:] + answer.blur
         # C_r and C_c in the smallest unit of the features that they limit: in any other, theirs is lost in rounding.
-        reward, preference = np.split(scales.unit, [len(answer.shown)])
-        scale = np.concatenate([answer.unit, [reward.min(), preference.min(initial=np.inf) if d_c else 1.0]])
+        smallest = [scales.unit[:d_r].min(), scales.unit[d_r:].min(initial=np.inf) if d_c else 1.0]
+        scale = np.append(answer.unit, smallest)
         far = FAR * (1 + float(np.abs(answer.point).max()))
-        first, free = int(answer.missed.any()), slice(0, n - d_c)
-        eye, small, limits = np.eye(n + 2) / scale, PROGRAM_ACCURACY / scale, np.eye(n + 2)
-        paid, little = eye[n - d_c : n], small[n - d_c : n]
-        centre, wide = answer.directions @ answer.point, np.pad(answer.directions, ((0, 0), (0, 2)))
-        margin = answer.error + PROGRAM_ACCURACY / 10
-        done, slack = answer.seen[len(answer.shown) :], scales.slack[len(answer.shown) :] + answer.blur
+        # C_r is both the first unknown, where a feature is missed, and a column of its own.
+        first = int(answer.missed.any())
+        unknown, small = np.eye(n + 2) / scale, PROGRAM_ACCURACY / scale
+        free, paid = slice(0, n - d_c), slice(n - d_c, n)
+        c_r, c_c = unknown[n:]
+        b, little = unknown[paid], small[paid]
         is_full, is_absent = done > space[1, 2:] + slack, done < space[0, 2:] - slack
+        along = np.pad(answer.directions, ((0, 0), (0, 2)))
+        centre = answer.directions @ answer.point
+        margin = answer.error + PROGRAM_ACCURACY / 10
+        most = np.append(np.full(n, far), np.minimum(space[1, :2] * scale[n:] * (1 + PROGRAM_ACCURACY), 100 * far))
         parts: list[tuple[Matrix, Vector]] = [
-            (wide, centre + margin),
-            (-wide, margin - centre),
-            # C_r is both the first unknown, where a feature is missed, and a column of its own.
-            (eye[free] - eye[n], small[free]),
-            (eye[n] - eye[:first], small[:first]),
-            (-eye[free][first:] - eye[n], small[free][first:]),
-            (paid - eye[n + 1], little),
-            (-paid, -answer.floor * (1 - PROGRAM_ACCURACY)),
-            (eye[n + 1] - paid[is_full], little[is_full]),
-            (paid[is_absent], little[is_absent]),
-            (limits, np.repeat([far, 100 * far], [n, 2])),
-            (-limits[free][first:], np.full(n - d_c - first, far)),
+            (along, centre + margin),
+            (-along, margin - centre),
+            (unknown[free] - c_r, small[free]),
+            (c_r - unknown[:first], small[:first]),
+            (-unknown[free][first:] - c_r, small[free][first:]),
+            (b - c_c, little),
+            (-b, -answer.floor * (1 - PROGRAM_ACCURACY)),
+            (c_c - b[is_full], little[is_full]),
+            (b[is_absent], little[is_absent]),
+            (np.eye(n + 2), most + PROGRAM_ACCURACY),
         ]
-        for side, end in zip((-1.0, 1.0), space[:, :2], strict=True):
-            kept = np.isfinite(end)
-            parts.append((side * eye[n:][kept], (side * end + PROGRAM_ACCURACY * (end + 1 / scale[n:]))[kept]))
         rows, bound = (np.concatenate(part) for part in zip(*parts, strict=True))
-        lower = np.where(np.isin(np.arange(n + 2), np.arange(first, n - d_c)), -np.inf, 0.0)
-        size = np.maximum(np.abs(rows).max(axis=1), 1e-300)
-        near, rows = np.append(answer.point, np.zeros(2)), rows / size[:, None]
-        return cls(near, LinearConstraints(lower - near, within=rows, bound=bound / size - rows @ near), scale, far)
+        lower = np.zeros(n + 2)
+        lower[first : n - d_c] = -far
+        lower[n:] = np.maximum(space[0, :2] * scale[n:] * (1 - PROGRAM_ACCURACY) - PROGRAM_ACCURACY, 0.0)
+        near = np.append(answer.point, np.zeros(2))
+        return cls(near, LinearConstraints(lower - near, within=rows, bound=bound - rows @ near), scale, far)
 
     def least(self, slope: Vector) -> Vector:
         """The unknowns of least slope."""
@@ -163,13 +170,15 @@ class _Polytope:
 
     def range_of(self, k: int) -> Vector:
         """(2,), the least and the largest value of one unknown; infinite where the limit is reached."""
-        row, low, high = np.eye(len(self.scale))[k], 0.0, self.far
+        row = np.eye(len(self.scale))[k]
+        low, high = 0.0, self.far
         # A program that the solver gives up on proves nothing: its end stays open.
         with suppress(NotConverged):
             low = float(self.least(row)[k])
         with suppress(NotConverged):
             high = float(self.least(-row)[k])
-        least, most = max(low - PROGRAM_ACCURACY, 0.0), np.inf if high >= 0.9 * self.far else high + PROGRAM_ACCURACY
+        least = max(low - PROGRAM_ACCURACY, 0.0)
+        most = np.inf if high >= 0.9 * self.far else high + PROGRAM_ACCURACY
         return np.asarray(np.array([least, most]) / self.scale[k])
 
 
