@@ -188,17 +188,18 @@ def _optimistic_theta(fit: Fit) -> Vector:
     Where no answer pays C_c in full, C_c is as small as the largest payment. A preference that every answer pays in
     full has its allowance just where the first answer exceeds it. Neither changes an optimality condition.
     """
-    theta, largest = fit.theta.copy(), float(fit.paid.max(initial=0.0))
+    theta = fit.theta.copy()
     is_full = (fit.paid >= (1 - SURFACE) * theta[1]).all(axis=0)
     least = fit.answers[:, fit.answers.shape[1] - fit.paid.shape[1] :].min(axis=0)
     theta[2:] = np.where(is_full, least, theta[2:])
-    theta[1] = min(theta[1], largest) if largest > 0 else theta[1]
+    theta[1] = min(theta[1], fit.paid.max(initial=0.0) or np.inf)
     return theta
 
 
 def rivals_of(evidence: Evidence, best: Fit, others: Sequence[Fit]) -> tuple[Vector, ...]:
     """theta of learners that explain the answers too: the most optimistic one of each fit, and the other fits."""
-    known, likely = [best.theta], [fit for fit in others if _is_likely(fit, best, evidence)]
+    known = [best.theta]
+    likely = [fit for fit in others if _is_likely(fit, best, evidence)]
     for rival in (*map(_optimistic_theta, (best, *likely)), *(fit.theta for fit in likely)):
         if not any(np.array_equal(rival, other) for other in known):
             known.append(rival)
@@ -234,46 +235,46 @@ def fitted_space(evidence: Evidence, fits: Sequence[Fit], accuracy: float) -> Ma
     for j, kept in enumerate(fits[0].answers[:, evidence.domain.n_reward :].min(axis=0), start=2):
         for allowed, factor in ((0.0, 1.0), (np.inf, 1.0), (kept, 2.0)):
             if theta[j] != allowed:
-                near.append(theta.copy())
-                near[-1][j], near[-1][1] = allowed, factor * theta[1]
+                changed = theta.copy()
+                changed[j] = allowed
+                changed[1] *= factor
+                near.append(changed)
     tried = (*fits, *fits_near(evidence, *near))
     best = min(tried, key=lambda fit: fit.cost)
-    ends = [_interval(evidence, fit, accuracy) for fit in tried if _is_likely(fit, best, evidence)]
-    return np.array([np.min([end[0] for end in ends], axis=0), np.max([end[1] for end in ends], axis=0)])
+    ends = np.array([_interval(evidence, fit, accuracy) for fit in tried if _is_likely(fit, best, evidence)])
+    return np.array([ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)])
 
 
-def _interval(evidence: Evidence, fit: Fit, accuracy: float) -> tuple[Vector, Vector]:
-    """Both ends of each parameter (2 + d_c,) around one fit."""
+def _interval(evidence: Evidence, fit: Fit, accuracy: float) -> Matrix:
+    """(2, 2 + d_c), both ends of each parameter around one fit."""
     theta, error = fit.theta, _errors(evidence, fit, accuracy)
     is_open = ~np.isfinite(error)
+    # At such a limit the search ended, and no answer did.
+    is_open[:2] |= fit.at_limit
     error = np.where(is_open, 0.0, error)
-    low, high = np.maximum(theta - error, 0.0), theta + error
-    low[is_open], high[is_open] = 0.0, np.inf
-    # The search ended there, and no answer did.
-    low[:2][list(fit.at_limit)], high[:2][list(fit.at_limit)] = 0.0, np.inf
+    low = np.where(is_open, 0.0, np.maximum(theta - error, 0.0))
+    high = np.where(is_open, np.inf, theta + error)
     if evidence.n_seen > evidence.domain.n_reward:
-        violation = theta[1]
         covariance = np.linalg.inv(evidence.weight.transpose(0, 2, 1) @ evidence.weight)
         for j in np.flatnonzero(is_open[2:]):
             # Above mu_c where nothing is paid, below where all is.
             k, paid = evidence.domain.n_reward + j, fit.paid[:, j]
             margin = QUANTILE * np.sqrt(covariance[:, k, k]) + np.array(evidence.bias)[:, k]
-            above = np.where(paid > 0.5 * violation, evidence.target[:, k] + margin, np.inf).min()
+            above = np.where(paid > 0.5 * theta[1], evidence.target[:, k] + margin, np.inf).min()
             below = np.where(paid == 0, evidence.target[:, k] - margin, 0.0).max(initial=0.0)
             if below <= above:
                 low[2 + j], high[2 + j] = below, above
-    return low, high
+    return np.array([low, high])
 
 
 def _errors(evidence: Evidence, fit: Fit, accuracy: float) -> Vector:
     """(2 + d_c,), half the width of each interval; infinite where the answers do not determine the parameter."""
-    is_sampled = evidence.is_sampled
-    unit = np.concatenate([fit.theta[:2], evidence.scales.unit[evidence.domain.n_reward :]])
+    unit = np.append(fit.theta[:2], evidence.scales.unit[evidence.domain.n_reward :])
     columns, sizes, rows = np.linalg.svd(fit.jacobian * unit, full_matrices=False)
-    kept = sizes > (1e-3 if is_sampled else 1e-6)
+    kept = sizes > (1e-3 if evidence.is_sampled else 1e-6)
     is_determined = np.linalg.norm(rows[kept], axis=0) >= math.sqrt(1 - 1e-6)
     inverse = rows[kept] / sizes[kept, None]
-    if is_sampled:
+    if evidence.is_sampled:
         allowed = evidence.allowed.ravel()
         error = QUANTILE * np.linalg.norm(inverse, axis=0) + np.abs(inverse.T @ columns[:, kept].T) @ allowed
     else:
