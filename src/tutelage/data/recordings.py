@@ -62,33 +62,42 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
         at = int(np.searchsorted(offsets, position, side="right")) - 1
         return f"{row_name(int(rows[position]))} (episode {list(number)[at]!r}, step {position - offsets[at]})"
 
-    order, read = rows.tolist(), NameReader(mdp)
+    order = rows.tolist()
     given = {role: [values[row] for row in order] for role, values in given.items()}
-    states = _numbers(read.state, [given["state"]], place)
-    choices, is_ended = np.full(len(states), UNKNOWN), np.zeros(len(states), np.bool_)
-    if "action" in given:
-        choices = _numbers(read.choice, [states.tolist(), given["action"]], place)
+    find_state, find_choice = _finders(mdp)
+    states = _numbers(find_state, [given["state"]], place)
+    has_actions = "action" in given
+    choices = np.full(len(states), UNKNOWN)
+    if has_actions:
+        choices = _numbers(find_choice, [states.tolist(), given["action"]], place)
+    is_ended = np.zeros(len(states), np.bool_)
     if "terminated" in given:
         is_ended = _numbers(cache(_is_true), [given["terminated"]], place) > 0
-    lasts, is_last, is_missed = offsets[1:] - 1, np.zeros(len(states), np.bool_), choices == UNKNOWN
+    lasts = offsets[1:] - 1
+    is_last = np.zeros(len(states), np.bool_)
     is_last[lasts] = True
+    is_missed = choices == UNKNOWN
     told = "the action is missing; only that of a last step may be"
-    refuse(is_missed & ~is_last & ("action" in given), lambda at: f"{place(at)}: {told}")
+    refuse(is_missed & ~is_last & has_actions, lambda at: f"{place(at)}: {told}")
     # After the row that terminated, there may be one with the last state.
     goes_on = np.roll(is_ended & ~is_last, 1) & ~(is_last & is_missed)
     refuse(goes_on, lambda at: f"{place(at)}: the episode goes on after it terminated; give it another name")
     # After a last action comes the state of the column; where an episode terminated, an absorbing state, set later.
     is_terminated = np.logical_or.reduceat(is_ended, offsets[:-1])
-    is_added, after = is_terminated & ~is_missed[lasts], states[lasts]
+    is_added = is_terminated & ~is_missed[lasts]
+    after = states[lasts]
     if "next_state" in given:
         seen = [given["next_state"][last] for last in lasts]
-        named = np.flatnonzero([not is_missing(value) for value in seen] & ~(is_missed[lasts] & ("action" in given)))
-        after[named] = _numbers(read.state, [[seen[i] for i in named]], lambda i: place(int(lasts[named[i]])))
+        is_given = np.array([not is_missing(value) for value in seen])
+        named = np.flatnonzero(is_given & ~(is_missed[lasts] & has_actions))
+        after[named] = _numbers(find_state, [[seen[i] for i in named]], lambda i: place(int(lasts[named[i]])))
         is_added[named] = True
     at = lasts[is_added] + 1
-    states, choices = np.insert(states, at, after[is_added]), np.insert(choices, at, UNKNOWN)
-    rows, offsets = np.insert(rows, at, rows[at - 1]), offsets + np.cumsum([0, *is_added])
-    return states, offsets, choices if "action" in given else None, is_terminated, place
+    states = np.insert(states, at, after[is_added])
+    choices = np.insert(choices, at, UNKNOWN)
+    rows = np.insert(rows, at, rows[at - 1])
+    offsets = offsets + np.cumsum([0, *is_added])
+    return states, offsets, choices if has_actions else None, is_terminated, place
 
 
 def _numbers(find: Callable[..., int], given: Sequence[Iterable[Any]], place: Place) -> Indices:
@@ -111,33 +120,38 @@ def _is_true(value: Any) -> bool:
     return text in TRUE
 
 
-class NameReader:
-    """Numbers of states and choices from names or numbers, each looked up once."""
+def _finders(mdp: MDP) -> tuple[Callable[[Any], int], Callable[[int, Any], int]]:
+    """Functions from names or numbers to the numbers of states, and of choices of a state; each is looked up once."""
+    labels = mdp.names
+    find = _finder(labels.states, mdp.n_states)
 
-    def __init__(self, mdp: MDP) -> None:
-        self._mdp, self._find = mdp, _finder(mdp.names.states, mdp.n_states)
-        self.state, self.choice = cache(self._state), cache(self._choice)
-
-    def _state(self, value: Any) -> int:
+    @cache
+    def state(value: Any) -> int:
         if is_missing(value):
             raise InvalidModel("the state is missing; give one, or leave the row out")
-        number, names = self._find(value), self._mdp.names.states
+        number = find(value)
         if number is None:
-            known = f"states are 0 .. {self._mdp.n_states - 1}" if names is None else suggestion(value, names)
+            known = f"states are 0 .. {mdp.n_states - 1}"
+            known = known if labels.states is None else suggestion(value, labels.states)
             raise InvalidModel(f"there is no state {value!r}; {known}")
         return number
 
-    def _choice(self, state: int, value: Any) -> int:
+    @cache
+    def choice(owner: int, value: Any) -> int:
         if is_missing(value):
             return UNKNOWN
-        labels, (first, end) = self._mdp.names, self._mdp.first_choice[state : state + 2].tolist()
-        names = [labels.choice_name(choice) for choice in range(first, end)]
+        first, end = mdp.first_choice[owner : owner + 2].tolist()
+        names = [labels.choice_name(number) for number in range(first, end)]
         within = _finder(names, len(names))(value)
-        after = self._find(value) if within is None else None
-        leads = [] if after is None else leading(self._mdp, state, after)
-        if within is None and len(leads) != 1:
-            raise InvalidModel(f"{labels.describe_state(state)} has no action {value!r}; {suggestion(value, names)}")
-        return leads[0] if within is None else first + within
+        if within is not None:
+            return int(first) + within
+        after = find(value)
+        leads = [] if after is None else leading(mdp, owner, after)
+        if len(leads) != 1:
+            raise InvalidModel(f"{labels.describe_state(owner)} has no action {value!r}; {suggestion(value, names)}")
+        return leads[0]
+
+    return state, choice
 
 
 def _finder(given: Sequence[Hashable] | None, n: int) -> Callable[[Any], int | None]:
@@ -148,9 +162,13 @@ def _finder(given: Sequence[Hashable] | None, n: int) -> Callable[[Any], int | N
     texts = {str(name): number for number, name in enumerate(listed)}
 
     def find(value: Any) -> int | None:
-        index, number = names.find(value), whole(value)
+        index = names.find(value)
+        number = whole(value)
         if index is None and number is not None:
-            index = names.find(number) if are_names else number if 0 <= number < n else None
+            if are_names:
+                index = names.find(number)
+            elif 0 <= number < n:
+                index = number
         return texts.get(value) if index is None and isinstance(value, str) else index
 
     return find
@@ -212,13 +230,17 @@ def with_known_ends(
     is_terminated: (n,), the episodes that are known to have terminated. Another has terminated if it ends in a final
     state of the environment to which the choice before does not lead in the MDP.
     """
-    rows, lasts = mdp.transition, offsets[1:] - 1
-    is_final, is_absorbing, known = np.isin(states[lasts], mdp.names.finals), absorbing_states(mdp), states.copy()
+    is_absorbing, known = absorbing_states(mdp), states.copy()
+    lasts = offsets[1:] - 1
+    is_final = np.isin(states[lasts], mdp.names.finals)
     is_asked = (np.diff(offsets) > 1) & (is_terminated | is_final) & ~is_absorbing[states[lasts]]
     for last, is_ended in zip(lasts[is_asked].tolist(), is_terminated[is_asked].tolist(), strict=True):
-        before, taken = int(states[last - 1]), None if choices is None else int(choices[last - 1])
-        first, end = mdp.first_choice[before : before + 2] if taken is None else (taken, taken + 1)
-        after = np.unique(rows.indices[rows.indptr[first] : rows.indptr[end]])
+        before = int(states[last - 1])
+        taken = mdp.first_choice[before : before + 2]
+        if choices is not None:
+            taken = choices[last - 1] + np.arange(2)
+        first, end = mdp.transition.indptr[taken]
+        after = np.unique(mdp.transition.indices[first:end])
         ends = after[is_absorbing[after]]
         if len(ends) == 1 and (is_ended or states[last] not in after):
             known[last] = ends[0]
@@ -231,16 +253,18 @@ def with_known_ends(
 
 def choices_by_next_state(mdp: MDP, states: Indices, is_followed: Flags) -> Indices:
     """(N,), the only choice that leads from a visit to the next; UNKNOWN where several choices do, or none."""
-    entry_choice, step = choice_of_entry(mdp.transition), np.flatnonzero(is_followed)
+    choices, step = np.full(len(states), UNKNOWN), np.flatnonzero(is_followed)
     if not len(step):
         # An array of no entries of a sparse array is not a vector.
-        return np.full(len(states), UNKNOWN)
+        return choices
     # For each two states, the number of choices that lead from one to the other, and the sum of these choices.
-    places = mdp.state_of_choice[entry_choice], mdp.transition.indices
-    counted, shape = (np.ones_like(entry_choice), entry_choice), (mdp.n_states, mdp.n_states)
-    count, total = (sparse.csr_array((part, places), shape)[states[step], states[step + 1]] for part in counted)
-    choices, is_sole = np.full(len(states), UNKNOWN), count == 1
-    choices[step[is_sole]] = total[is_sole]
+    choice = choice_of_entry(mdp.transition)
+    places = mdp.state_of_choice[choice], mdp.transition.indices
+    shape = (mdp.n_states, mdp.n_states)
+    moves = states[step], states[step + 1]
+    count = sparse.csr_array((np.ones_like(choice), places), shape)[moves]
+    total = sparse.csr_array((choice, places), shape)[moves]
+    choices[step] = np.where(count == 1, total, UNKNOWN)
     return choices
 
 
@@ -270,8 +294,7 @@ def _guarded(value: Any) -> str:
 
 def from_csv(content: bytes, path: str) -> tuple[Columns, list[int]]:
     """The columns of a CSV file, and the number of the line of each row."""
-    cells: list[str] = []
-    lines: list[int] = []
+    cells, lines = list[str](), list[int]()
     width = 0
     try:
         reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
@@ -313,9 +336,10 @@ def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
     if kinds == {("choices",)}:
         return {key: [line[key] for line in objects.values()] for key in ("states", "choices")}, list(objects)
     columns: Columns = {"episode": [], "state": [], "action": [], "terminated": []}
-    lines, has_actions = list[int](), kinds == {("actions",)}
+    lines = list[int]()
     for episode, (number, line) in enumerate(objects.items()):
-        states, actions = line["states"], line.get("actions", line["states"])
+        states = line["states"]
+        actions = line.get("actions", states)
         if not (type(states) is type(actions) is tuple and states and len(states) - len(actions) in (0, 1)):
             needed = "a list of at least one state, and as many actions or one fewer"
             raise InvalidModel(f"line {number} of {path} (demonstration {episode}) must have {needed}")
@@ -324,5 +348,8 @@ def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
         columns["action"] += [*actions, None][: len(states)]
         columns["terminated"] += [*[False] * (len(states) - 1), line.get("terminated") is True]
         lines += [number] * len(states)
-    kept = {"episode", "state", *["action"] * has_actions, *["terminated"] * any(columns["terminated"])}
-    return {name: values for name, values in columns.items() if name in kept}, lines
+    if kinds != {("actions",)}:
+        del columns["action"]
+    if not any(columns["terminated"]):
+        del columns["terminated"]
+    return columns, lines
