@@ -16,6 +16,7 @@ A line of `.csv` is one visit. The header names the columns: "episode" and "stat
 import csv
 import io
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -23,10 +24,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Flags, Indices, refuse
+from tutelage.arrays import Flags, Indices
 from tutelage.model.inputs import choice_of_entry
 from tutelage.model.mdp import MDP, absorbing_states
-from tutelage.model.names import GridNames, Names, as_name, suggestion
+from tutelage.model.names import GridNames, Names, as_name, is_hashable, suggestion
 from tutelage.outcomes import InvalidModel
 
 # The choice of a last visit that is not known.
@@ -53,64 +54,66 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
         raise InvalidModel(f"the columns have different lengths: {lengths}")
     if not lengths["state"]:
         raise InvalidModel("the table has no rows, so there are no demonstrations")
-    number: dict[Any, int] = {}
-    episode = _numbers(lambda name: number.setdefault(name, len(number)), [given["episode"]], row_name)
-    rows = np.argsort(episode, kind="stable")
-    offsets = np.cumsum([0, *np.bincount(episode)])
+    has_actions, unknown = "action" in given, [None] * lengths["state"]
+    columns_read = (given.get(role, unknown) for role in ("state", "action", "next_state", "terminated"))
+    table = list(zip(*columns_read, strict=True))
+    find_state, find_choice = _finders(mdp)
+    is_true = cache(_is_true)
+    states, choices, rows = list[int](), list[int](), list[int]()
+    offsets, ended = [0], list[bool]()
+    rows_of = _episodes(given["episode"], row_name)
+    for name, members in rows_of.items():
+        has_ended = False
+        for row in members:
+            state, action, after, end = table[row]
+            is_last = row == members[-1]
+            try:
+                states.append(find_state(state))
+                choices.append(find_choice(states[-1], action))
+                is_missed = choices[-1] == UNKNOWN
+                if is_missed and has_actions and not is_last:
+                    raise InvalidModel("the action is missing; only that of a last step may be")
+                # After the row that terminated, there may be one with the last state.
+                if has_ended and not (is_last and is_missed):
+                    raise InvalidModel("the episode goes on after it terminated; give it another name")
+                has_ended = has_ended or is_true(end)
+                # After a last action comes the next state; where an episode terminated, an absorbing state, set later.
+                is_seen = is_last and not is_missing(after) and not (is_missed and has_actions)
+                if is_seen or (is_last and has_ended and not is_missed):
+                    states.append(find_state(after) if is_seen else states[-1])
+                    choices.append(UNKNOWN)
+                    rows.append(row)
+            except (InvalidModel, TypeError) as error:
+                where = f"{row_name(row)} (episode {name!r}, step {len(rows) - offsets[-1]})"
+                raise InvalidModel(f"{where}: {_told(error, table[row])}") from error
+            rows.append(row)
+        offsets.append(len(states))
+        ended.append(has_ended)
 
     def place(position: int) -> str:
-        at = int(np.searchsorted(offsets, position, side="right")) - 1
-        return f"{row_name(int(rows[position]))} (episode {list(number)[at]!r}, step {position - offsets[at]})"
+        at = bisect_right(offsets, position) - 1
+        return f"{row_name(rows[position])} (episode {list(rows_of)[at]!r}, step {position - offsets[at]})"
 
-    order = rows.tolist()
-    given = {role: [values[row] for row in order] for role, values in given.items()}
-    find_state, find_choice = _finders(mdp)
-    states = _numbers(find_state, [given["state"]], place)
-    has_actions = "action" in given
-    choices = np.full(len(states), UNKNOWN)
-    if has_actions:
-        choices = _numbers(find_choice, [states.tolist(), given["action"]], place)
-    is_ended = np.zeros(len(states), np.bool_)
-    if "terminated" in given:
-        is_ended = _numbers(cache(_is_true), [given["terminated"]], place) > 0
-    lasts = offsets[1:] - 1
-    is_last = np.zeros(len(states), np.bool_)
-    is_last[lasts] = True
-    is_missed = choices == UNKNOWN
-    told = "the action is missing; only that of a last step may be"
-    refuse(is_missed & ~is_last & has_actions, lambda at: f"{place(at)}: {told}")
-    # After the row that terminated, there may be one with the last state.
-    goes_on = np.roll(is_ended & ~is_last, 1) & ~(is_last & is_missed)
-    refuse(goes_on, lambda at: f"{place(at)}: the episode goes on after it terminated; give it another name")
-    # After a last action comes the state of the column; where an episode terminated, an absorbing state, set later.
-    is_terminated = np.logical_or.reduceat(is_ended, offsets[:-1])
-    is_added = is_terminated & ~is_missed[lasts]
-    after = states[lasts]
-    if "next_state" in given:
-        seen = [given["next_state"][last] for last in lasts]
-        is_given = np.array([not is_missing(value) for value in seen])
-        named = np.flatnonzero(is_given & ~(is_missed[lasts] & has_actions))
-        after[named] = _numbers(find_state, [[seen[i] for i in named]], lambda i: place(int(lasts[named[i]])))
-        is_added[named] = True
-    at = lasts[is_added] + 1
-    states = np.insert(states, at, after[is_added])
-    choices = np.insert(choices, at, UNKNOWN)
-    rows = np.insert(rows, at, rows[at - 1])
-    offsets = offsets + np.cumsum([0, *is_added])
-    return states, offsets, choices if has_actions else None, is_terminated, place
+    taken = np.array(choices) if has_actions else None
+    return np.array(states), np.array(offsets), taken, np.array(ended), place
 
 
-def _numbers(find: Callable[..., int], given: Sequence[Iterable[Any]], place: Place) -> Indices:
-    """The number of each value, found in columns; the message of a value that has none begins with its place."""
-    numbers: list[int] = []
-    try:
-        for values in zip(*given, strict=True):
-            numbers.append(find(*values))
-    except InvalidModel as error:
-        raise InvalidModel(f"{place(len(numbers))}: {error}") from error
-    except TypeError as error:
-        raise InvalidModel(f"{place(len(numbers))}: {values[-1]!r} is not hashable, so it is no name") from error
-    return np.array(numbers, dtype=np.int64)
+def _episodes(names: list[Any], row_name: Callable[[int], str]) -> dict[Any, list[int]]:
+    """The rows of each episode."""
+    rows_of: dict[Any, list[int]] = {}
+    for row, name in enumerate(names):
+        try:
+            rows_of.setdefault(name, []).append(row)
+        except TypeError as error:
+            raise InvalidModel(f"{row_name(row)}: {_told(error, [name])}") from error
+    return rows_of
+
+
+def _told(error: Exception, values: Sequence[Any]) -> str:
+    """What is wrong with a row; a TypeError is about a value that is not hashable."""
+    if isinstance(error, InvalidModel):
+        return str(error)
+    return f"{next(value for value in values if not is_hashable(value))!r} is not hashable, so it is no name"
 
 
 def _is_true(value: Any) -> bool:
