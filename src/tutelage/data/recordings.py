@@ -332,26 +332,28 @@ def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
         if not is_known:
             needed = '"states" and optionally "actions" or "choices"'
             raise InvalidModel(f"line {number} of {path} must be an object with {needed}")
-    kinds = {tuple(sorted(line.keys() & {"actions", "choices"})) for line in objects.values()}
-    if len(kinds) > 1 or ("actions", "choices") in kinds:
-        needed = "give actions in every line, choices in every line, or neither"
-        raise InvalidModel(f"{path} mixes kinds of lines; {needed}")
-    if kinds == {("choices",)}:
+    given = {key: sum(key in line for line in objects.values()) for key in ("actions", "choices")}
+    if not set(given.values()) <= {0, len(objects)} or all(given.values()):
+        raise InvalidModel(
+            f"{path} mixes kinds of lines; give actions in every line, choices in every line, or neither"
+        )
+    if given["choices"]:
         return {key: [line[key] for line in objects.values()] for key in ("states", "choices")}, list(objects)
     columns: Columns = {"episode": [], "state": [], "action": [], "terminated": []}
     lines = list[int]()
     for episode, (number, line) in enumerate(objects.items()):
         states = line["states"]
         actions = line.get("actions", states)
-        if not (type(states) is type(actions) is tuple and states and len(states) - len(actions) in (0, 1)):
+        n = len(states) if type(states) is type(actions) is tuple else 0
+        if not n or n - len(actions) not in (0, 1):
             needed = "a list of at least one state, and as many actions or one fewer"
             raise InvalidModel(f"line {number} of {path} (demonstration {episode}) must have {needed}")
-        columns["episode"] += [episode] * len(states)
+        columns["episode"] += [episode] * n
         columns["state"] += states
-        columns["action"] += [*actions, None][: len(states)]
-        columns["terminated"] += [*[False] * (len(states) - 1), line.get("terminated") is True]
-        lines += [number] * len(states)
-    if kinds != {("actions",)}:
+        columns["action"] += [*actions, None][:n]
+        columns["terminated"] += [*[False] * (n - 1), line.get("terminated") is True]
+        lines += [number] * n
+    if not given["actions"]:
         del columns["action"]
     if not any(columns["terminated"]):
         del columns["terminated"]

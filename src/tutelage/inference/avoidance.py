@@ -186,17 +186,8 @@ class _Inference:
     def estimate(self, confidence: float) -> PreferenceEstimate:
         fit, behaviour = self.matched(), self.behaviour
         d_r, d_c = self.domain.n_reward, self.domain.n_preference
-        counts = behaviour.counts
         covariance = behaviour.covariance(fit.soft)
-        low_end, high_end = self._range()
-        width = np.where(np.isfinite(high_end - low_end), high_end - low_end, np.abs(counts))
-        # No choice changes what is met of a feature, so that its weight changes nothing.
-        is_constant = width <= 1e-9 * np.minimum(np.abs(low_end) + np.abs(high_end), np.abs(counts)) + 1e-300
-        met = np.maximum(np.abs(counts), np.abs(fit.soft.expectation))
-        is_constant |= np.diag(fit.soft.jacobian) <= 1e-18 * met**2
-        # A count within its own standard error of the least or the largest that policies have.
-        from_end = np.minimum(counts - low_end, high_end - counts)
-        is_unmet = (from_end <= np.sqrt(np.maximum(np.diag(covariance), 0.0))) & ~is_constant
+        width, is_constant, is_unmet = self._range(fit, covariance)
         reasons = self._reasons(fit, is_constant[self.n_known :], is_unmet[self.n_known :])
         kept = np.array([reason == "" for reason in reasons], dtype=bool)
         influence = fit.influence(kept)
@@ -239,14 +230,21 @@ class _Inference:
             log_likelihood=log_likelihood,
         )
 
-    def _range(self) -> tuple[Vector, Vector]:
-        """(d,) each, the least and the largest mean count of any policy; on a network, what signs tell."""
+    def _range(self, fit: _Fit, covariance: Matrix) -> tuple[Vector, Flags, Flags]:
+        """(d,) each: the range of the mean count over all policies, on a network what signs tell of it; whether no
+        choice changes the count; whether it is within its own standard error of an end of the range.
+        """
+        counts, signs = self.behaviour.counts, self.behaviour.signs
+        low, high = np.where(signs > 0, 0.0, -np.inf), np.where(signs < 0, 0.0, np.inf)
         if self.behaviour.journeys.network is None:
             ends = [(scales.low, scales.high) for scales in map(feature_scales, self.behaviour.journeys.domains)]
             low, high = np.einsum("k,kej->ej", self.behaviour.shares, np.array(ends))
-            return low, high
-        signs = self.behaviour.signs
-        return np.where(signs > 0, 0.0, -np.inf), np.where(signs < 0, 0.0, np.inf)
+        width = np.where(np.isfinite(high - low), high - low, np.abs(counts))
+        met = np.maximum(np.abs(counts), np.abs(fit.soft.expectation))
+        is_constant = width <= 1e-9 * np.minimum(np.abs(low) + np.abs(high), np.abs(counts)) + 1e-300
+        is_constant |= np.diag(fit.soft.jacobian) <= 1e-18 * met**2
+        from_end = np.minimum(counts - low, high - counts)
+        return width, is_constant, (from_end <= np.sqrt(np.maximum(np.diag(covariance), 0.0))) & ~is_constant
 
     def _reasons(self, fit: _Fit, is_constant: Flags, is_unmet: Flags) -> list[str]:
         """Why each unknown is not determined; empty where it is."""
