@@ -87,14 +87,8 @@ def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix,
     least, most = np.array([program.range_of(n), program.range_of(n + 1)]).T
     least = np.maximum(least, space[0, :2])
     most = np.minimum(most, space[1, :2])
-    # Of an unknown that is determined by itself both ends are known.
     paid = np.arange(n - len(done), n)
-    along = answer.directions[:, paid]
-    spread = np.abs(along).T @ (answer.error + PROGRAM_ACCURACY / 10) + PROGRAM_ACCURACY
-    b_low = np.maximum(answer.point[paid] - spread, 0.0) / answer.unit[paid]
-    b_high = (answer.point[paid] + spread) / answer.unit[paid]
-    for j in np.flatnonzero(np.linalg.norm(along, axis=0) < 1 - 1e-9):
-        b_low[j], b_high[j] = program.range_of(paid[j])
+    b_low, b_high = np.array([program.range_of(k) for k in paid]).reshape(-1, 2).T
     fuzz = PROGRAM_ACCURACY / scales.unit[d_r:] + PROGRAM_ACCURACY * b_low
     is_paid = b_low > 10 * fuzz
     # At the least C_c that the answers allow, where the space is bounded by it.
