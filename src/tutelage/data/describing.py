@@ -120,7 +120,7 @@ def least_totals(mdp: MDP, cost: Vector, value: Vector, most: float = np.inf) ->
         new = np.minimum.reduceat(worst, mdp.first_choice[:-1])
         new[new > most] = np.inf
         if np.array_equal(new, value):
-            return np.asarray(new)
+            return new
         value = new
         report("sweeps of the least totals", n_sweeps + 1)
     raise InvalidInput("the least total does not settle; give the feature in a coarser unit, or limit another one")

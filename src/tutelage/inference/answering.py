@@ -151,10 +151,10 @@ class _Program:
     def inside(self, x: Vector, step: Vector) -> Vector:
         """The part of a step that stays in the box, and keeps a share of its distance from a barrier."""
         if self.tau == 0:
-            return np.asarray(np.clip(x + step, self.low, 1.0) - x)
+            return np.clip(x + step, self.low, 1.0) - x
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(step == 0, np.inf, np.maximum((1 - x) / step, (self.low - x) / step))
-        return np.asarray(min(1.0, 0.95 * float(room.min(initial=np.inf))) * step)
+        return min(1.0, 0.95 * float(room.min(initial=np.inf))) * step
 
     def slopes(self, x: Vector, soft: SoftExpansion) -> tuple[Matrix, Matrix]:
         """dx / d theta and d mu / d theta, (d, 2 + d_c), by the derivative of the weights D x."""

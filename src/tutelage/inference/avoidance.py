@@ -93,7 +93,7 @@ class PreferenceEstimate(Readable):
 
     def avoided(self, level: float = 0.05) -> Flags:
         """(d_c,), whether the test rejects, at this level, that the feature is not avoided."""
-        return np.asarray(self.p_value <= level)
+        return self.p_value <= level
 
     def __str__(self) -> str:
         lines = [f"{self.n} trajectories, {100 * self.confidence:g} % intervals"]

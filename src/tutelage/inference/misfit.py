@@ -105,7 +105,7 @@ class Evidence:
         share = np.clip((self.target - self.scales.low) / self.scales.unit, 0.0, 1.0)
         # At an end of the range, too, an answer has a weight.
         size = self.scales.unit * np.sqrt(np.minimum(share, 1 - share) + 1e-3)
-        return np.asarray(np.eye(size.shape[1])[: self.n_seen] / size[:, None])
+        return np.eye(size.shape[1])[: self.n_seen] / size[:, None]
 
     @property
     def allowed(self) -> Matrix:
@@ -149,7 +149,7 @@ class Evidence:
 
     def inside(self, theta: Vector) -> Vector:
         """u of parameters, moved into the limits."""
-        return np.asarray(np.clip(theta / self.unit, *self.limits))
+        return np.clip(theta / self.unit, *self.limits)
 
     def search(self, start: Vector, smoothing: tuple[float, ...], near: Answers | None = None) -> Search:
         """The end of a path. near: answers of other parameters to the first lessons, or to all, to start from."""
@@ -189,7 +189,7 @@ class Evidence:
     def misfits(self, answers: Matrix) -> Matrix:
         """(k, m), W (mu - mu_hat) of answers (k, d) to the first k lessons."""
         k = len(answers)
-        return np.asarray((self.weight[:k] @ (answers - self.target[:k])[:, :, None])[:, :, 0])
+        return (self.weight[:k] @ (answers - self.target[:k])[:, :, None])[:, :, 0]
 
     def described(self, end: Search) -> Fit:
         """The fit at the end of a path. An allowance that no answer depends on is infinite, or below every mu_c."""

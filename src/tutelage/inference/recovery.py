@@ -67,7 +67,7 @@ class Scales:
 
 
 def _is_flat(low: Vector, high: Vector) -> Flags:
-    return np.asarray((high - low <= 1e-9 * (np.abs(low) + np.abs(high)) + 1e-300) & np.isfinite(high - low))
+    return (high - low <= 1e-9 * (np.abs(low) + np.abs(high)) + 1e-300) & np.isfinite(high - low)
 
 
 @lru_cache(maxsize=16)
@@ -256,7 +256,7 @@ def count_covariance(domain: Domain, soft: SoftExpansion, *, given_starts: bool 
     apart = (ahead - mdp.initial @ ahead) * (not given_starts)
     first = apart.T @ (mdp.initial[:, None] * apart)
     chosen = soft.advantages.T @ (visits[:, None] * soft.advantages)
-    return np.asarray(first + chosen + later) + _arrival_covariance(domain, visits, ahead)
+    return first + chosen + later + _arrival_covariance(domain, visits, ahead)
 
 
 def _arrival_covariance(domain: Domain, visits: Vector, ahead: Matrix) -> Matrix:

@@ -87,7 +87,7 @@ def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix,
     least, most = np.array([program.range_of(n), program.range_of(n + 1)]).T
     least = np.maximum(least, space[0, :2])
     most = np.minimum(most, space[1, :2])
-    paid = np.arange(n - len(done), n)
+    paid = range(n - len(done), n)
     b_low, b_high = np.array([program.range_of(k) for k in paid]).reshape(-1, 2).T
     fuzz = PROGRAM_ACCURACY / scales.unit[d_r:] + PROGRAM_ACCURACY * b_low
     is_paid = b_low > 10 * fuzz
