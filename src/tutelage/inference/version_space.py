@@ -134,11 +134,13 @@ class _Polytope:
         free, paid = slice(0, n - d_c), slice(n - d_c, n)
         c_r, c_c = unknown[n:]
         b, little = unknown[paid], small[paid]
-        is_full, is_absent = done > space[1, 2:] + slack, done < space[0, 2:] - slack
+        is_full = done > space[1, 2:] + slack
+        is_absent = done < space[0, 2:] - slack
         along = np.pad(answer.directions, ((0, 0), (0, 2)))
         centre = answer.directions @ answer.point
         margin = answer.error + PROGRAM_ACCURACY / 10
         most = np.append(np.full(n, far), np.minimum(space[1, :2] * scale[n:] * (1 + PROGRAM_ACCURACY), 100 * far))
+        most[paid] = np.where(is_absent, 0.0, far)
         parts: list[tuple[Matrix, Vector]] = [
             (along, centre + margin),
             (-along, margin - centre),
@@ -146,14 +148,13 @@ class _Polytope:
             (c_r - unknown[:first], small[:first]),
             (-unknown[free][first:] - c_r, small[free][first:]),
             (b - c_c, little),
-            (-b, -answer.floor * (1 - PROGRAM_ACCURACY)),
             (c_c - b[is_full], little[is_full]),
-            (b[is_absent], little[is_absent]),
             (np.eye(n + 2), most + PROGRAM_ACCURACY),
         ]
         rows, bound = (np.concatenate(part) for part in zip(*parts, strict=True))
         lower = np.zeros(n + 2)
         lower[first : n - d_c] = -far
+        lower[paid] = answer.floor * answer.unit[paid] * (1 - PROGRAM_ACCURACY)
         lower[n:] = np.maximum(space[0, :2] * scale[n:] * (1 - PROGRAM_ACCURACY) - PROGRAM_ACCURACY, 0.0)
         near = np.append(answer.point, np.zeros(2))
         return cls(near, LinearConstraints(lower - near, within=rows, bound=bound - rows @ near), scale, far)
