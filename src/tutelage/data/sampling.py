@@ -231,13 +231,9 @@ def select(
     # More than 16 restarts gain little, and each of a large selection takes long.
     optima = [np.sort(_exchange(offsets, start)) for start in drawn[: min(16, 1 + 1_000 // n)]]
     chosen = min(optima, key=distance)
-    return SelectedDemonstrations(
-        pool.take(chosen),
-        expectation=arrays.freeze(counts[chosen].mean(axis=0)),
-        distance=distance(chosen),
-        random_distance=float(np.mean([distance(some) for some in drawn])),
-        pool_size=pool.n,
-    )
+    mean = arrays.freeze(counts[chosen].mean(axis=0))
+    at_random = float(np.mean([distance(some) for some in drawn]))
+    return SelectedDemonstrations(pool.take(chosen), mean, distance(chosen), at_random, pool.n)
 
 
 def compared(domain: Domain) -> Flags:

@@ -17,7 +17,7 @@ import numpy as np
 from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, freeze, vector, whole_number
 from tutelage.chains.expectations import journey_of
 from tutelage.data.demonstrations import Demonstrations
-from tutelage.data.empirical import counts_of, trajectory_counts
+from tutelage.data.empirical import trajectory_counts
 from tutelage.data.sampling import compared, is_followed, routes, select
 from tutelage.model.mdp import Domain, per_choice
 from tutelage.model.names import AT_GOAL
@@ -121,14 +121,11 @@ class Shown(Readable, Sequence[ShownDemonstration]):
 
     def to_geojson(self) -> str:
         """The routes as lines of GeoJSON, with their shares and features; for domains whose states have positions."""
-        features = [
-            {
-                "type": "Feature",
-                "geometry": {"type": "LineString", "coordinates": places.tolist()},
-                "properties": {"share": item.share, **item.features},
-            }
-            for item, places in zip(self.items, self._lines(), strict=True)
-        ]
+        features = []
+        for item, places in zip(self.items, self._lines(), strict=True):
+            line = {"type": "LineString", "coordinates": places.tolist()}
+            told = {"share": item.share, **item.features}
+            features.append({"type": "Feature", "geometry": line, "properties": told})
         return json.dumps({"type": "FeatureCollection", "features": features}, ensure_ascii=False)
 
     def to_gpx(self) -> str:
@@ -174,29 +171,28 @@ def show(
     order = np.argsort(~is_followed(domain, shown, limits), kind="stable")
     shown, shares = shown.take(order), shares[order]
     weights = None if true_weights is None else vector(true_weights, "true_weights", domain.n_reward, "reward features")
-    items = _items(domain, shown, shares, weights, limits)
-    mean = shares @ counts_of(domain, shown, "reward")[0]
-    return Shown(
-        items,
-        shown,
-        freeze(shares),
-        expectation=freeze(mean),
-        distance=float(np.linalg.norm((mean - lesson.expectation)[compared(domain)])),
-        is_whole=whole is not None,
-        warnings=_warnings(domain, policy, items, shown),
-        places=None if domain.positions is None else domain.positions[shown.states],
-    )
+    rewards, preferences = trajectory_counts(domain, shown)
+    items = _items(domain, shown, shares, np.hstack([rewards, preferences]), weights, limits)
+    mean = shares @ rewards
+    distance = float(np.linalg.norm((mean - lesson.expectation)[compared(domain)]))
+    places = None if domain.positions is None else domain.positions[shown.states]
+    warnings = _warnings(domain, policy, items, shown)
+    return Shown(items, shown, freeze(shares), freeze(mean), distance, whole is not None, warnings, places)
 
 
 def _items(
-    domain: Domain, shown: Demonstrations, shares: Vector, weights: Vector | None, limits: Mapping[str, float]
+    domain: Domain,
+    shown: Demonstrations,
+    shares: Vector,
+    counts: Matrix,
+    weights: Vector | None,
+    limits: Mapping[str, float],
 ) -> tuple[ShownDemonstration, ...]:
     goals, measure, items = domain.mdp.goals, domain.reward_names[0], []
     measured = per_choice(domain.mdp, domain.reward_features[:, 0])
     # On a road map the first reward feature is a length, or a time.
     is_map = domain.positions is not None or domain.mdp.duration is not None
     has_lengths = is_map and measured.min() >= 0 and measure != AT_GOAL and shown.choices is not None
-    counts = np.hstack(trajectory_counts(domain, shown))
     for trajectory, share, row in zip(shown, shares.tolist(), counts, strict=True):
         features = dict(zip(domain.names, row.tolist(), strict=True))
         item = ShownDemonstration(

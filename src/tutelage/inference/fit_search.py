@@ -27,18 +27,7 @@ from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers
-from tutelage.inference.misfit import (
-    LARGEST,
-    LEAST_GAIN,
-    MOST_EVALUATIONS,
-    SMALLEST,
-    SMOOTHING,
-    STRAIGHT,
-    TYPICAL,
-    Evidence,
-    Fit,
-    Search,
-)
+from tutelage.inference.misfit import LEAST_GAIN, MOST_EVALUATIONS, SMOOTHING, TYPICAL, Evidence, Fit, Search
 from tutelage.model.mdp import combined_features
 from tutelage.outcomes import NotConverged, TutelageError
 
@@ -150,7 +139,7 @@ def _search(evidence: Evidence, start: Vector, near: Answers | None, budget: out
     """The end of a path, or none where that is not reached."""
     if budget.left > 0:
         with suppress(TutelageError), outcomes.spending(budget):
-            return [evidence.search(start, SMOOTHING if near is None else STRAIGHT, near)]
+            return [evidence.search(start, near, SMOOTHING if near is None else (0.0,))]
     if outcomes.is_over():
         raise NotConverged("there was no time to find a fit", residual=np.inf, n_steps=0)
     return []
@@ -165,7 +154,7 @@ def fits_near(evidence: Evidence, *near: Vector) -> tuple[Fit, ...]:
     ends = list[Search]()
     for theta in near:
         with suppress(TutelageError):
-            ends.append(evidence.search(evidence.inside(theta), STRAIGHT))
+            ends.append(evidence.search(evidence.inside(theta), None, (0.0,)))
     return fits_of(evidence, ends)
 
 
@@ -266,24 +255,19 @@ def _shared(evidence: Evidence, lifts: Matrix) -> LeastSquares[Softs]:
     """The best z from two starts, which differ in the multipliers."""
     d_c = evidence.domain.n_preference
     parts = [1, d_c, lifts.shape[2] - 1 - d_c]
-    lower = np.repeat([SMALLEST[0], 0.0, -LARGEST[0]], parts)
-    upper = np.repeat([LARGEST[0], LARGEST[1], LARGEST[0]], parts)
+    (least, *_), (largest, most, *_) = evidence.limits
+    lower = np.repeat([least, 0.0, -largest], parts)
+    upper = np.repeat([largest, most, largest], parts)
 
     def near(z: Vector) -> tuple[Vector, Vector]:
         longest = np.maximum(0.6 * np.abs(z), 0.5)
         return np.maximum(lower, z - longest), np.minimum(upper, z + longest)
 
     ends = list[LeastSquares[Softs]]()
-    enough = 1e-6
+    evaluate, enough = partial(shared_misfits, evidence, lifts), 1e-6
     for multiplier in (0.1, 1.0):
-        end = least_squares(
-            partial(shared_misfits, evidence, lifts),
-            np.repeat([TYPICAL[0], multiplier, 0.0], parts),
-            near,
-            enough=enough,
-            gain=LEAST_GAIN,
-            max_evaluations=MOST_EVALUATIONS,
-        )
+        start = np.repeat([TYPICAL[0], multiplier, 0.0], parts)
+        end = least_squares(evaluate, start, near, enough=enough, gain=LEAST_GAIN, max_evaluations=MOST_EVALUATIONS)
         ends.append(end)
         if end.value <= enough:
             break

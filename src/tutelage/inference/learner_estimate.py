@@ -212,16 +212,9 @@ def _exact(evidence: Evidence, responses: Sequence[Response], accuracy: float) -
     except Contradiction as failure:
         space, explained, contradiction = evidence.everything, [], str(failure)
         plausible, misfit = fits_of(evidence, search_fits(evidence, THOROUGH).ends)[0].theta, math.inf
-    return LearnerEstimate(
-        evidence.domain,
-        space,
-        residual=max((answer.residual for answer in answers), default=math.inf),
-        contradiction=contradiction,
-        plausible=plausible,
-        explains=misfit <= REPRODUCED,
-        answers=tuple(answers),
-        explained=tuple(explained),
-    )
+    residual = max((answer.residual for answer in answers), default=math.inf)
+    known = LearnerEstimate(evidence.domain, space, residual, contradiction, plausible, misfit <= REPRODUCED)
+    return replace(known, answers=tuple(answers), explained=tuple(explained))
 
 
 def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_intervals: bool) -> LearnerEstimate:
@@ -233,16 +226,9 @@ def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_inte
     if has_intervals and not contradiction:
         space = fitted_space(evidence, (best, *others), accuracy)
     is_near = best.cost <= evidence.good if evidence.is_sampled else misfit <= REPRODUCED
-    return LearnerEstimate(
-        evidence.domain,
-        space,
-        residual=misfit,
-        contradiction=contradiction,
-        plausible=best.theta,
-        explains=is_near and not contradiction,
-        rivals=rivals_of(evidence, best, others),
-        searches=searches,
-    )
+    explains = is_near and not contradiction
+    known = LearnerEstimate(evidence.domain, space, misfit, contradiction, best.theta, explains)
+    return replace(known, rivals=rivals_of(evidence, best, others), searches=searches)
 
 
 def _recovered(evidence: Evidence, place: int, response: Response, accuracy: float) -> Answer:

@@ -30,7 +30,6 @@ SMALLEST, TYPICAL, LARGEST = np.array([1e-4, 1e-3]), np.array([0.3, 3.0]), np.ar
 
 # Along a path, in nats; the last step has no smoothing.
 SMOOTHING = (0.1, 0.01, 1e-3, 0.0)
-STRAIGHT = SMOOTHING[-1:]
 # The weighted misfit at which a search ends, and the largest with which a fit explains exact answers.
 FITTED, EXPLAINED = 1e-8, 1e-4
 # Of each step of a path, and of a first guess; and a relative decrease that is too small for one more evaluation.
@@ -151,7 +150,7 @@ class Evidence:
         """u of parameters, moved into the limits."""
         return np.clip(theta / self.unit, *self.limits)
 
-    def search(self, start: Vector, smoothing: tuple[float, ...], near: Answers | None = None) -> Search:
+    def search(self, start: Vector, near: Answers | None, smoothing: tuple[float, ...]) -> Search:
         """The end of a path. near: answers of other parameters to the first lessons, or to all, to start from."""
         enough, last_gain = (1e-3, 1e-4) if self.is_sampled else (0.5 * FITTED**2, 1e-10)
         for tau in smoothing:
