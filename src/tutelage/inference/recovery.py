@@ -52,22 +52,14 @@ class Scales:
     """The least and the largest expectation of each feature over all policies, low and high (d_r + d_c,).
 
     unit: (d,), the range, or for a constant feature its size. slack: (d,), how far an expectation may be from the exact
-    optimality conditions.
+    optimality conditions. is_constant: (d,), whether all policies have the same expectation.
     """
 
     low: Vector
     high: Vector
     unit: Vector
     slack: Vector
-
-    @property
-    def is_constant(self) -> Flags:
-        """(d,), whether all policies have the same expectation, so that no answer depends on the weight."""
-        return _is_flat(self.low, self.high)
-
-
-def _is_flat(low: Vector, high: Vector) -> Flags:
-    return (high - low <= 1e-9 * (np.abs(low) + np.abs(high)) + 1e-300) & np.isfinite(high - low)
+    is_constant: Flags
 
 
 @lru_cache(maxsize=16)
@@ -76,11 +68,12 @@ def feature_scales(domain: Domain) -> Scales:
     features = combined_features(domain)
     high, low = (s * np.array([_most(domain.mdp, s * feature) for feature in features.T]) for s in (1.0, -1.0))
     largest = np.abs(features).max(axis=0)
-    unit = np.where(_is_flat(low, high), np.where(largest > 0, largest, 1.0), high - low)
-    unit = np.where(np.isinf(unit), sizes(domain), unit)
+    apart = high - low
+    is_constant = (apart <= 1e-9 * (np.abs(low) + np.abs(high)) + 1e-300) & np.isfinite(apart)
+    unit = np.where(is_constant, or_one(largest), np.where(np.isinf(apart), sizes(domain), apart))
     # A smaller difference of expectations is an error of the learner's solver.
     slack = 1e-8 * np.maximum(largest, unit)
-    return Scales(freeze(low), freeze(high), freeze(unit), freeze(slack))
+    return Scales(freeze(low), freeze(high), freeze(unit), freeze(slack), freeze(is_constant))
 
 
 def _most(mdp: MDP, reward: Vector) -> float:

@@ -16,9 +16,8 @@ true parameters they are independent with variance one. With J their derivative 
 
 and what the bias e of samples that end early may add: |pinv(J)| |W| e. Where only mu_r is seen, exactly, the error of
 theta is |pinv(J)| times the error of the answers. An interval contains those of all fits found whose sum of squares is
-within 1.96^2 of the least. A penalty at the end of what is searched has no end there. An allowance without influence on
-any answer is confined by the answers alone: below mu_c[j] where the preference is paid for, above it where not. Where
-mu_c is not seen, it stays open.
+within 1.96^2 of the least. An allowance without influence on any answer is confined by the answers alone: below mu_c[j]
+where the preference is paid for, above it where not.
 """
 
 import math
