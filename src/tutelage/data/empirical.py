@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import stdtrit
 
-from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze, refuse
+from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.model.mdp import MDP, Domain, absorbing_states, endless, per_choice
 from tutelage.model.policy import max_by_state
@@ -165,13 +165,9 @@ def _weights(mdp: MDP, demonstrations: Demonstrations, is_counted: Flags) -> tup
         steps = np.where(choices == UNKNOWN, steps, discount[choices])
     else:
         differ = (-max_by_state(mdp, -discount)[states] < steps) & demonstrations.is_followed
-        refuse(
-            differ,
-            lambda at: (
-                f"the choices of state {states[at]} have different discounts, but these demonstrations have states "
-                f"only, and {demonstrations.ambiguity(mdp)}; give the actions that were taken"
-            ),
-        )
+        for state in states[differ][:1]:
+            told = f"the choices of state {state} have different discounts, but these demonstrations have states only"
+            raise InvalidModel(f"{told}, and {demonstrations.ambiguity(mdp)}; give the actions that were taken")
     through = np.concatenate([np.cumprod(part) for part in np.split(steps, offsets[1:-1])])
     weights = np.append(1.0, through[:-1])
     weights[offsets[:-1]] = 1.0

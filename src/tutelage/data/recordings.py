@@ -76,7 +76,7 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
                 # After the row that terminated, there may be one with the last state.
                 if has_ended and not (is_last and is_missed):
                     raise InvalidModel("the episode goes on after it terminated; give it another name")
-                has_ended = has_ended or is_true(end)
+                has_ended = is_true(end) or has_ended
                 # After a last action comes the next state; where an episode terminated, an absorbing state, set later.
                 is_seen = is_last and not is_missing(after) and not (is_missed and has_actions)
                 if is_seen or (is_last and has_ended and not is_missed):

@@ -63,14 +63,9 @@ class ShownDemonstration(Readable):
 
     def as_data(self) -> dict[str, Any]:
         """For JSON; `load_demonstrations` reads the states and actions."""
-        data = {
-            "share": self.share,
-            "states": [state for state, _ in self.steps],
-            "actions": [action for _, action in self.steps if action is not None],
-            "features": dict(self.features),
-            "arrives": self.arrives,
-            "exceeds": list(self.exceeds),
-        }
+        actions = [action for _, action in self.steps if action is not None]
+        data = {"share": self.share, "states": [state for state, _ in self.steps], "actions": actions}
+        data |= {"features": dict(self.features), "arrives": self.arrives, "exceeds": list(self.exceeds)}
         return data if self.reward is None else data | {"reward": self.reward}
 
 

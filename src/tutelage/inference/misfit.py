@@ -80,10 +80,7 @@ class Evidence:
 
     @property
     def everything(self) -> Matrix:
-        """(2, 2 + d_c), the version space before any answer: both ends of theta.
-
-        The high end of delta_j is infinite where the preference may be absent.
-        """
+        """(2, 2 + d_c), both ends of theta before any answer; an infinite allowance is no preference."""
         return np.repeat([[0.0], [np.inf]], 2 + self.domain.n_preference, axis=1)
 
     @cached_property
@@ -93,16 +90,12 @@ class Evidence:
 
     @cached_property
     def weight(self) -> Matrix:
-        """(n, m, d), W: the inverse root of the sampling covariance.
-
-        For exact answers that of a variance proportional to the distance from the ends of the range, as for samples:
-        what is done rarely tells most.
-        """
+        """(n, m, d), W: the inverse root of the sampling covariance."""
         if self.is_sampled:
-            of_answer = partial(sampling_weight, self.domain, n_seen=self.n_seen, n=self.n_trajectories)
-            return np.array([of_answer(seen) for seen in self.seen])
+            weights = [sampling_weight(self.domain, seen, self.n_seen, self.n_trajectories) for seen in self.seen]
+            return np.array(weights)
+        # As samples would have it, the variance is proportional to the distance from the ends of the range, but not 0.
         share = np.clip((self.target - self.scales.low) / self.scales.unit, 0.0, 1.0)
-        # At an end of the range, too, an answer has a weight.
         size = self.scales.unit * np.sqrt(np.minimum(share, 1 - share) + 1e-3)
         return np.eye(size.shape[1])[: self.n_seen] / size[:, None]
 
