@@ -255,9 +255,9 @@ def _shared(evidence: Evidence, lifts: Matrix) -> LeastSquares[Softs]:
     """The best z from two starts, which differ in the multipliers."""
     d_c = evidence.domain.n_preference
     parts = [1, d_c, lifts.shape[2] - 1 - d_c]
-    (least, *_), (largest, most, *_) = evidence.limits
-    lower = np.repeat([least, 0.0, -largest], parts)
-    upper = np.repeat([largest, most, largest], parts)
+    least, most = evidence.limits
+    lower = np.repeat([least[0], 0.0, -most[0]], parts)
+    upper = np.repeat([most[0], most[1], most[0]], parts)
 
     def near(z: Vector) -> tuple[Vector, Vector]:
         longest = np.maximum(0.6 * np.abs(z), 0.5)
