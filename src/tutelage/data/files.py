@@ -62,7 +62,7 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
     fields |= {"transition_data": rows.data, "transition_indices": rows.indices, "transition_indptr": rows.indptr}
     fields |= {"final_states": mdp.names.finals}
     if true_weights is not None:
-        fields["true_weights"] = _weights(true_weights, domain)
+        fields["true_weights"] = vector(true_weights, "true_weights", domain.n_reward, "reward features")
     for name in OPTIONAL_FIELDS:
         if name in fields and (fields[name] is None or not len(fields[name])):
             del fields[name]
@@ -79,14 +79,11 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
     write_archive(path, fields, DOMAIN)
 
 
-def _weights(values: ArrayLike, domain: Domain) -> NDArray[np.float64]:
-    return vector(values, "true_weights", domain.n_reward, "reward features")
-
-
 def saved_weights(path: AnyPath, domain: Domain, *, max_bytes: int = LARGEST_BYTES) -> NDArray[np.float64] | None:
     """The `true_weights` (d_r,) in the file of a domain, or None."""
     archive = read_archive(path, (), DOMAIN, others="true_weights", max_bytes=max_bytes)
-    return _weights(archive["true_weights"], domain) if "true_weights" in archive else None
+    weights = archive.get("true_weights")
+    return None if weights is None else vector(weights, "true_weights", domain.n_reward, "reward features")
 
 
 def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:

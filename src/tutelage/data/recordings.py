@@ -330,8 +330,8 @@ def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
         except (ValueError, RecursionError) as error:
             raise InvalidModel(f"line {number} of {path} is not JSON; it is damaged or cut short ({error})") from error
         if not is_known:
-            needed = '"states" and optionally "actions" or "choices"'
-            raise InvalidModel(f"line {number} of {path} must be an object with {needed}")
+            known = '"states" and optionally "actions" or "choices"'
+            raise InvalidModel(f"line {number} of {path} must be an object with {known}")
     given = {key: sum(key in line for line in objects.values()) for key in ("actions", "choices")}
     if not set(given.values()) <= {0, len(objects)} or all(given.values()):
         raise InvalidModel(

@@ -119,7 +119,7 @@ class _Program:
             slope, bend = self.barrier(x)
             gradient = gradient + slope
             hessian = hessian + np.diag(bend)
-        # Rounding leaves this curvature.
+        # As much curvature as rounding may leave, so that a flat model has a minimum.
         hessian = hessian + (1e-13 * float(np.diag(hessian).max(initial=0.0)) + 1e-300) * np.eye(len(x))
         change = np.linalg.solve(hessian, -gradient) if self.tau > 0 else self.on_box(x, gradient, hessian)
         step = self.inside(x, np.asarray(change))

@@ -143,9 +143,8 @@ def infer_preferences(
         raise InvalidInput("infer_preferences needs at least two trajectories; one has no standard error")
     first: Domain = pairs[0][0]
     base = np.zeros(len(first.names))
-    n_known = 0
+    n_known = 0 if reward_weights is None else first.n_reward
     if reward_weights is not None:
-        n_known = first.n_reward
         base[:n_known] = vector(reward_weights, "reward_weights", n_known, "reward features")
     return _Inference(first, Behaviour.of(pairs), base, n_known).estimate(confidence)
 

@@ -232,7 +232,6 @@ def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_inte
 
 
 def _recovered(evidence: Evidence, place: int, response: Response, accuracy: float) -> Answer:
-    """What the answer of one round determines."""
     number = place + 1
     try:
         answer = recover(evidence.domain, evidence.shown[place], evidence.seen[place], accuracy)

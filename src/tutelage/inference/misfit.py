@@ -28,11 +28,11 @@ from tutelage.model.mdp import Domain
 SMALLEST, TYPICAL, LARGEST = np.array([1e-4, 1e-3]), np.array([0.3, 3.0]), np.array([1e3, 1e4])
 
 
-# Along a path, in nats; the last step has no smoothing.
+# The smoothing along a path, in nats; the last step has none.
 SMOOTHING = (0.1, 0.01, 1e-3, 0.0)
 # The weighted misfit at which a search ends, and the largest with which a fit explains exact answers.
 FITTED, EXPLAINED = 1e-8, 1e-4
-# Of each step of a path, and of a first guess; and a relative decrease that is too small for one more evaluation.
+# The most evaluations of a step of a path, and of a first guess; and the least relative decrease worth one more.
 MOST_EVALUATIONS, LEAST_GAIN = 10, 1e-3
 
 
@@ -94,7 +94,7 @@ class Evidence:
         if self.is_sampled:
             weights = [sampling_weight(self.domain, seen, self.n_seen, self.n_trajectories) for seen in self.seen]
             return np.array(weights)
-        # As samples would have it, the variance is proportional to the distance from the ends of the range, but not 0.
+        # A variance proportional to the distance from the ends of the range, as that of samples, but never zero.
         share = np.clip((self.target - self.scales.low) / self.scales.unit, 0.0, 1.0)
         size = self.scales.unit * np.sqrt(np.minimum(share, 1 - share) + 1e-3)
         return np.eye(size.shape[1])[: self.n_seen] / size[:, None]

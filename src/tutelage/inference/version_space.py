@@ -243,7 +243,7 @@ def _interval(evidence: Evidence, fit: Fit, accuracy: float) -> Matrix:
     """(2, 2 + d_c), both ends of each parameter around one fit."""
     theta, error = fit.theta, _errors(evidence, fit, accuracy)
     is_open = ~np.isfinite(error)
-    # At such a limit the search ended, and no answer did.
+    # Where the search ended at its limit, the answers show no end.
     is_open[:2] |= fit.at_limit
     error = np.where(is_open, 0.0, error)
     low = np.where(is_open, 0.0, np.maximum(theta - error, 0.0))
