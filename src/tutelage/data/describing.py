@@ -14,8 +14,8 @@ from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
 from tutelage.model.policy import check_policy, first_maximum, uniform_policy
 from tutelage.outcomes import InvalidInput, report
 
-# The most names that are listed, and sweeps of the equation of the least totals.
-MOST_NAMES, MOST_SWEEPS = 12, 100_000
+# The most names that are listed.
+MOST_NAMES = 12
 
 
 def describe(domain: Domain) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def least_totals(mdp: MDP, cost: Vector, value: Vector, most: float = np.inf) ->
     h(s) = min over choices c of s of the largest cost + h(s') of its next states s', infinite above `most`
     """
     rows = mdp.transition
-    for n_sweeps in range(MOST_SWEEPS):
+    for n_sweeps in range(100_000):
         worst = np.maximum.reduceat(cost + value[rows.indices], rows.indptr[:-1])
         new = np.minimum.reduceat(worst, mdp.first_choice[:-1])
         new[new > most] = np.inf

@@ -47,8 +47,6 @@ from tutelage.inference.recovery import feature_scales
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import EndlessValue, InvalidInput
 
-# A direction with less than this share of the curvature of its features is a combination without effect.
-COLLINEAR = 1e-9
 # The model is rejected below this p-value.
 REJECTED = 1e-4
 
@@ -258,7 +256,8 @@ class _Inference:
         hessian = lift.T @ fit.soft.jacobian @ lift
         size = np.sqrt(np.maximum(np.diag(hessian), np.finfo(np.float64).tiny))
         values, vectors = np.linalg.eigh(hessian / size[:, None] / size)
-        without = vectors[:, values <= COLLINEAR]
+        # A direction with so small a share of the curvature of its features is a combination without effect.
+        without = vectors[:, values <= 1e-9]
         for i, k in enumerate(active):
             if np.abs(without[i]).max(initial=0.0) > 1e-3:
                 along = without[:, np.abs(without[i]).argmax()]

@@ -24,11 +24,6 @@ from tutelage.inference.recovery import count_covariance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import EndlessValue, InvalidInput
 
-# The match of counts, relative to what is met of each feature.
-MATCHED = 1e-9
-# Doublings of the cost at which the search for a finite soft value gives up.
-MOST_DOUBLINGS = 12
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Total:
@@ -120,7 +115,7 @@ class Behaviour:
         """x, or where its soft value is infinite, other unknowns with a cost on everything; and the sum there."""
         feature = np.abs(lift).argmax(axis=0)
         cost = -self.signs[feature] / lift[feature, np.arange(len(x))]
-        for doubling in range(MOST_DOUBLINGS):
+        for doubling in range(12):
             try:
                 return x, self.total(base + lift @ x)
             except EndlessValue:
@@ -150,5 +145,6 @@ class Behaviour:
             return Expansion(total.soft_return - ahead, reached - target, hessian, noise, error, total)
 
         free = Block(np.zeros(len(x)), np.inf, np.inf, True, np.arange(len(x)))
-        minimum = proximal_newton(expand, [free], x, tolerance=MATCHED)
+        # Relative to what is met of each feature.
+        minimum = proximal_newton(expand, [free], x, tolerance=1e-9)
         return minimum.answer.x, minimum.answer.here.source

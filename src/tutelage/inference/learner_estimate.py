@@ -25,12 +25,10 @@ from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, NotConverged
 from tutelage.roles import Response, Round, check_lesson
 
-# The error of an exact answer, relative to the range of each feature, and how much further a fit may be from it.
-EXACT_ANSWER, MOST_MISFIT = 1e-12, 1e-8
+# The error of an exact answer, relative to the range of each feature.
+EXACT_ANSWER = 1e-12
 # A learner gives the answers seen if it misses them by at most this, relative to the range of each feature.
 REPRODUCED = 1e-6
-# Answers may be as inexact as their residuals say, in units of the largest feature, but not more than this.
-LARGEST_RESIDUAL = 1e-5
 
 Observed = Literal["expectation", "reward"]
 Verdict = Literal["there", "not there", "open"]
@@ -237,15 +235,15 @@ def _recovered(evidence: Evidence, place: int, response: Response, accuracy: flo
         answer = recover(evidence.domain, evidence.shown[place], evidence.seen[place], accuracy)
     except NotConverged as failure:
         raise Contradiction(f"no finite weights explain the answer of round {number}: {failure}") from None
-    if answer.residual > max(MOST_MISFIT, 100 * accuracy):
+    if answer.residual > max(1e-8, 100 * accuracy):
         raise Contradiction(
             f"the answer of round {number} is not that of a soft learner: "
             f"the nearest misses it by {answer.residual:.2g} of the range of a feature"
         )
-    # The residual of a response is in units of the largest feature, rounded to a power of two.
+    # An answer may be as inexact as its residual says, in units of the largest feature, but not more than 1e-5.
     largest = float(np.abs(evidence.domain.preference_features).max(initial=0.0))
     residual = 0.0 if response.certificate is None else response.certificate.residual
-    return replace(answer, blur=2 * largest * min(residual, LARGEST_RESIDUAL))
+    return replace(answer, blur=2 * largest * min(residual, 1e-5))
 
 
 def _most_plausible(scales: Scales, answers: Sequence[Answer], space: Matrix, explained: Sequence[Explained]) -> Vector:

@@ -35,14 +35,10 @@ from tutelage.inference.misfit import EXPLAINED, FITTED, Evidence, Fit
 from tutelage.inference.recovery import Answer, Scales
 from tutelage.outcomes import NotConverged, TutelageError
 
-# Limit of a linear program, in units of one over a feature's range and of the largest weight found: an end of an
-# interval that reaches it is infinite.
-FAR = 1e4
 # Relative accuracy of the linear programs.
 PROGRAM_ACCURACY = 1e-7
-MAX_PASSES = 6
-# The 97.5 % quantile of the normal distribution, and the sum of squares that counts as a misfit: 6 standard deviations.
-QUANTILE, MOST_DEVIATIONS = 1.959963985, 6.0
+# The 97.5 % quantile of the normal distribution.
+QUANTILE = 1.959963985
 
 
 class Contradiction(TutelageError):
@@ -61,7 +57,7 @@ class Explained:
 def narrowed(answers: Sequence[Answer], scales: Scales, within: Matrix) -> tuple[Matrix, list[Explained]]:
     """The version space of the answers within another, and each answer in it; `Contradiction` where it is empty."""
     space, explained = within, list[Explained]()
-    for _ in range(MAX_PASSES):
+    for _ in range(6):
         before, explained = space, []
         for number, answer in enumerate(answers, start=1):
             try:
@@ -109,7 +105,7 @@ class _Polytope:
     """The unknowns (x, C_r, C_c) of one answer, in units, by their distance from `near`.
 
     HiGHS drops coefficients below 1e-12. Times the distance, they are less than the error of any row. scale: of each
-    unknown. far: the limit of the unknowns.
+    unknown. far: the limit of the unknowns; an end of an interval that reaches it is infinite.
     """
 
     near: Vector
@@ -126,7 +122,7 @@ class _Polytope:
         # C_r and C_c in the smallest unit of the features that they limit: in any other, theirs is lost in rounding.
         smallest = [scales.unit[:d_r].min(), scales.unit[d_r:].min(initial=np.inf) if d_c else 1.0]
         scale = np.append(answer.unit, smallest)
-        far = FAR * (1 + float(np.abs(answer.point).max()))
+        far = 1e4 * (1 + float(np.abs(answer.point).max()))
         # C_r is both the first unknown, where a feature is missed, and a column of its own.
         first = int(answer.missed.any())
         unknown, small = np.eye(n + 2) / scale, PROGRAM_ACCURACY / scale
@@ -201,10 +197,10 @@ def rivals_of(evidence: Evidence, best: Fit, others: Sequence[Fit]) -> tuple[Vec
 
 
 def misfit_of(fit: Fit, evidence: Evidence) -> str:
-    """Why no soft learner explains the answers, or an empty string."""
+    """Why no soft learner explains the answers, or an empty string. Samples reject 6 standard deviations."""
     freedom = max(fit.jacobian.shape[0] - fit.jacobian.shape[1], 1)
     excess = (2 * fit.cost - freedom) / math.sqrt(2 * freedom)
-    if excess <= MOST_DEVIATIONS if evidence.is_sampled else _is_exact(fit):
+    if excess <= 6 if evidence.is_sampled else _is_exact(fit):
         return ""
     off = f"{excess:.1f} standard deviations off" if evidence.is_sampled else f"off by {math.sqrt(2 * fit.cost):.2g}"
     ended = "; the search ended at the last penalty that it tries, so this rules out none" if any(fit.at_limit) else ""
