@@ -27,8 +27,9 @@ from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import preference_limits
+from tutelage.data import sampling
 from tutelage.data.empirical import empirical_expectation, trajectory_counts
-from tutelage.data.sampling import _walk, ends, horizon, row_sampler, sample_demonstrations
+from tutelage.data.sampling import ends, horizon, row_sampler, sample_demonstrations
 from tutelage.environments.object_world import object_world
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.policy import uniform_policy
@@ -79,7 +80,7 @@ def test_the_same_generator_state_gives_the_same_demonstrations():
     assert len(first.states) != len(other.states) or (first.states != other.states).any()
 
 
-def test_a_long_trajectory_is_cut_where_it_is_asked_for():
+def test_a_long_trajectory_is_cut_where_it_is_asked_for(monkeypatch):
     """Features in [0, 1], so the discounted count of the whole walk is close to the horizon."""
     mdp = MDP.from_choices([[0, 1.0], [1.0, 0], [0, 1.0]], [0, 1, 3], [1, 0], 0.9999)
     policy, n_steps = [1.0, 0.5, 0.5], horizon(0.9999, 1e-3)
@@ -87,12 +88,13 @@ def test_a_long_trajectory_is_cut_where_it_is_asked_for():
     assert cut.lengths.tolist() == [1_000] * 2
     seen = empirical_expectation(Domain(mdp, [0.5, 1.0]), cut)
     assert seen.reward_bias == pytest.approx(0.9999**1_000 / (1 - 0.9999)), "what was cut off counts as bias"
-    with pytest.raises(InvalidInput, match=rf"longer than 1000 visits, and may have {n_steps}; give max_steps, or"):
-        _walk(mdp, np.array(policy), ends(mdp), 2, 1e-3, None, np.random.default_rng(3), longest=1_000)
     demonstrations = sample_demonstrations(mdp, policy, 2, rng=3)
     assert demonstrations.lengths.tolist() == [n_steps] * 2
     # State 1 keeps the walk with probability one half: two visits on average for each visit of state 0.
     assert abs((demonstrations.states == 1).mean() - 2 / 3) < 0.004
+    monkeypatch.setattr(sampling, "LONGEST", 1_000)
+    with pytest.raises(InvalidInput, match=rf"longer than 1000 visits, and may have {n_steps}; give max_steps, or"):
+        sample_demonstrations(mdp, policy, 2, rng=3)
 
 
 def test_a_trajectory_that_ends_early_may_have_any_horizon():

@@ -57,7 +57,8 @@ class Demonstrations(Readable):
     mdp: MDP | None = None
 
     def __post_init__(self) -> None:
-        states, offsets = integers(self.states, "states"), integers(self.offsets, "offsets")
+        states = integers(self.states, "states")
+        offsets = integers(self.offsets, "offsets")
         _check_offsets(offsets, len(states))
         set_fields(self, states=states, offsets=offsets)
         if self.choices is not None:
@@ -87,11 +88,12 @@ class Demonstrations(Readable):
         episode may end in the final state that an environment has shown in place of the absorbing state.
         """
         visited, offsets = _end_to_end(states, "states")
-        place, choices = partial(_place, offsets), None
+        place = partial(_place, offsets)
         _check_offsets(offsets, len(visited))
         _check_states(mdp, visited, place)
-        ended = np.array([False] * (len(offsets) - 1) if terminated is None else terminated, dtype=np.bool_)
+        ended = np.zeros(len(offsets) - 1, np.bool_) if terminated is None else np.array(terminated, np.bool_)
         check_length(ended, len(offsets) - 1, "terminated", "demonstrations")
+        choices = None
         if actions is not None:
             taken, is_given = _taken(actions, offsets, "actions")
             choices = np.where(is_given, mdp.first_choice[visited] + taken, UNKNOWN)
@@ -122,9 +124,8 @@ class Demonstrations(Readable):
         row_name: what to call a row in messages, such as a line of a file.
         """
         mdp = domain.mdp if isinstance(domain, Domain) else domain
-        columns = {"episode": episode, "state": state, "action": action}
-        columns |= {"next_state": next_state, "terminated": terminated}
-        episodes = read_frame(mdp, frame, columns, row_name)
+        columns = {"episode": episode, "state": state, "action": action, "next_state": next_state}
+        episodes = read_frame(mdp, frame, columns | {"terminated": terminated}, row_name)
         return cls(*with_known_ends(mdp, *episodes), mdp).checked_against(mdp, episodes[-1])
 
     def to_frame(self) -> dict[str, list[Any]]:
@@ -155,12 +156,12 @@ class Demonstrations(Readable):
 
         def told(number: int) -> str:
             at, names = int(step[number]), mdp.names
-            before, after = (names.describe_state(int(state)) for state in self.states[at : at + 2])
-            by = f"no choice of {before} leads"
-            if self.choices is not None:
-                name = "" if names.choices is None else f" ({names.choice_name(int(self.choices[at]))!r})"
-                by = f"choice {self.choices[at]}{name} of {before} never leads"
-            return f"{place(at)}: {by} to {after}"
+            before, after = (names.describe_state(state) for state in self.states[at : at + 2].tolist())
+            if self.choices is None:
+                return f"{place(at)}: no choice of {before} leads to {after}"
+            choice = int(self.choices[at])
+            name = "" if names.choices is None else f" ({names.choice_name(choice)!r})"
+            return f"{place(at)}: choice {choice}{name} of {before} never leads to {after}"
 
         refuse(likelihood == 0, told)
         return self
@@ -188,7 +189,7 @@ class Demonstrations(Readable):
         known = f"they are 0 .. {self.n - 1}"
         refuse((wanted < 0) | (wanted >= self.n), lambda i: f"there is no demonstration {wanted[i]}; {known}")
         lengths = self.lengths[wanted]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        offsets = np.append(0, np.cumsum(lengths))
         visits = np.arange(offsets[-1]) + np.repeat(self.offsets[wanted] - offsets[:-1], lengths)
         choices = None if self.choices is None else self.choices[visits]
         return type(self)(self.states[visits], offsets, choices, self.mdp)
@@ -200,10 +201,9 @@ class Demonstrations(Readable):
         if not held:
             raise InvalidInput("there is nothing to concatenate; give at least one Demonstrations")
         choices = [part.choices for part in held if part.choices is not None]
-        lengths = np.concatenate([part.lengths for part in held])
         return cls(
             np.concatenate([part.states for part in held]),
-            np.concatenate([[0], np.cumsum(lengths)]),
+            np.append(0, np.cumsum(np.concatenate([part.lengths for part in held]))),
             np.concatenate(choices) if len(choices) == len(held) else None,
             next((part.mdp for part in held if part.mdp is not None), None),
         )
@@ -296,15 +296,14 @@ def _check_states(mdp: MDP, states: Indices, place: Place) -> None:
 
 def _check_offered(mdp: MDP, states: Indices, choices: Indices, is_given: Flags, place: Place, name: str) -> None:
     """Refuse a choice that its state does not offer; the message counts in `name`, "actions" or "choices"."""
-    first, count = mdp.first_choice[states], mdp.choices_per_state[states]
-    action = choices - first
+    first, end = mdp.first_choice[states], mdp.first_choice[states + 1]
 
     def told(at: int) -> str:
-        low = 0 if name == "actions" else first[at]
-        offered = f"{mdp.names.describe_state(int(states[at]))} offers {name} {low} .. {low + count[at] - 1}"
-        return f"{place(at)}: {offered}, not {low + action[at]}"
+        low = first[at] if name == "actions" else 0
+        offered = f"{mdp.names.describe_state(int(states[at]))} offers {name} {first[at] - low} .. {end[at] - 1 - low}"
+        return f"{place(at)}: {offered}, not {choices[at] - low}"
 
-    refuse(is_given & ((action < 0) | (action >= count)), told)
+    refuse(is_given & ((choices < first) | (choices >= end)), told)
 
 
 def _place(offsets: Indices, position: int) -> str:

@@ -14,8 +14,8 @@ from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
 from tutelage.model.policy import check_policy, first_maximum, uniform_policy
 from tutelage.outcomes import InvalidInput, report
 
-# The most names that are listed, and sweeps of the equation of the least totals.
-MOST_NAMES, MOST_SWEEPS = 12, 100_000
+# The most names that are listed.
+MOST_NAMES = 12
 
 
 def describe(domain: Domain) -> dict[str, Any]:
@@ -27,7 +27,8 @@ def describe(domain: Domain) -> dict[str, Any]:
     mdp, names = domain.mdp, domain.mdp.names
     goals = mdp.goals if len(mdp.goals) else np.flatnonzero(absorbing_states(mdp))
     stored = names.choices.stored if names.choices is not None else range(int(mdp.choices_per_state.max()))
-    journeys, actions = _journeys(domain), list(dict.fromkeys(stored))
+    actions = list(dict.fromkeys(stored))
+    journeys = _journeys(domain)
     states: dict[str, Any] = {"starts": np.flatnonzero(mdp.initial), "goals": goals, "state_names": range(mdp.n_states)}
     counts = {kind: len(numbers) for kind, numbers in states.items()} | {"action_names": len(actions)}
     return {
@@ -49,13 +50,16 @@ def describe(domain: Domain) -> dict[str, Any]:
 
 def recorded_features(domain: Domain, log: Demonstrations) -> dict[str, dict[str, float | None]]:
     """What was recorded of each feature, by name: the mean discounted count with its error, the least and the most."""
-    seen, counts = empirical_expectation(domain, log), np.hstack(trajectory_counts(domain, log))
-    means = np.concatenate([seen.reward, seen.preference])
-    errors = np.concatenate([seen.reward_standard_error, seen.preference_standard_error]) + seen.bias
-    rows, kinds = (means, errors, counts.min(axis=0), counts.max(axis=0)), ("mean", "error", "least", "most")
+    seen = empirical_expectation(domain, log)
+    counts = np.hstack(trajectory_counts(domain, log))
+    rows = {
+        "mean": np.append(seen.reward, seen.preference),
+        "error": np.append(seen.reward_standard_error, seen.preference_standard_error) + seen.bias,
+        "least": counts.min(axis=0),
+        "most": counts.max(axis=0),
+    }
     return {
-        name: {kind: finite_or_none(float(row[j])) for kind, row in zip(kinds, rows, strict=True)}
-        for j, name in enumerate(domain.names)
+        name: {kind: finite_or_none(float(row[j])) for kind, row in rows.items()} for j, name in enumerate(domain.names)
     }
 
 
@@ -71,9 +75,9 @@ def recorded_lines(features: Mapping[str, Mapping[str, float | None]]) -> list[s
 
 def least_allowances(domain: Domain) -> dict[str, float]:
     """The least expectation of each preference feature, by name."""
-    mdp, least = domain.mdp, {}
+    least = {}
     for name, column in zip(domain.preference_names, domain.preference_features.T, strict=True):
-        value = -float(mdp.initial @ solve_hard(mdp, -np.ascontiguousarray(column)).value)
+        value = -float(domain.mdp.initial @ solve_hard(domain.mdp, -np.ascontiguousarray(column)).value)
         # A feature that is never negative has no negative expectation; rounding might give one.
         least[name] = value if value > 0 or column.min() < 0 else 0.0
     return least
@@ -86,21 +90,21 @@ def _journeys(domain: Domain) -> dict[str, float] | None:
     what is late enough counts nothing. None unless there are goals, each choice leads to one state, no feature is
     negative, and every start can reach a goal.
     """
-    mdp = domain.mdp
-    rows, starts = mdp.transition, np.flatnonzero(mdp.initial)
+    mdp, rows = domain.mdp, domain.mdp.transition
     if not len(mdp.goals) or rows.nnz > mdp.n_choices or domain.preference_features.min(initial=0.0) < 0:
         return None
-    least, is_goal = {}, np.isin(np.arange(mdp.n_states), mdp.goals)
+    least = {}
+    is_goal = np.isin(np.arange(mdp.n_states), mdp.goals)
     for name, column in zip(domain.preference_names, domain.preference_features.T, strict=True):
         cost = per_choice(mdp, np.ascontiguousarray(column))
         # The shortest of several journeys with the same total.
         step = cost + 1e-9 * max(float(cost.max()), 1.0) * (1.0 if mdp.duration is None else mdp.duration)
         total = least_totals(mdp, np.where(is_goal[mdp.state_of_choice], 0.0, step), np.where(is_goal, 0.0, np.inf))
-        if not np.isfinite(total[starts]).all():
+        if not np.isfinite(total[mdp.initial > 0]).all():
             return None
-        taken = first_maximum(mdp, -(step + np.where(np.isfinite(total), total, 1e300)[rows.indices]))
+        ahead = np.minimum(total, 1e300)
         policy = np.zeros(mdp.n_choices)
-        policy[taken] = 1.0
+        policy[first_maximum(mdp, -(step + ahead[rows.indices]))] = 1.0
         least[name] = float(occupancy(mdp, policy) @ cost)
     return least
 
@@ -111,12 +115,12 @@ def least_totals(mdp: MDP, cost: Vector, value: Vector, most: float = np.inf) ->
     h(s) = min over choices c of s of the largest cost + h(s') of its next states s', infinite above `most`
     """
     rows = mdp.transition
-    for n_sweeps in range(MOST_SWEEPS):
+    for n_sweeps in range(100_000):
         worst = np.maximum.reduceat(cost + value[rows.indices], rows.indptr[:-1])
         new = np.minimum.reduceat(worst, mdp.first_choice[:-1])
         new[new > most] = np.inf
         if np.array_equal(new, value):
-            return np.asarray(new)
+            return new
         value = new
         report("sweeps of the least totals", n_sweeps + 1)
     raise InvalidInput("the least total does not settle; give the feature in a coarser unit, or limit another one")
@@ -138,19 +142,19 @@ def _ranges(features: Matrix, names: tuple[str, ...]) -> dict[str, tuple[float, 
     return {name: (float(column.min()), float(column.max())) for name, column in zip(names, features.T, strict=True)}
 
 
-def policy_columns(mdp: MDP, policy: ArrayLike, *, least_visits: float = 1e-9) -> dict[str, list[Any]]:
+def policy_columns(mdp: MDP, policy: ArrayLike) -> dict[str, list[Any]]:
     """A table of what a policy does: the names of each state and choice that it visits, their probability and visits.
 
-    visits: the expected discounted number of times that the choice is taken. least_visits: choices with fewer,
-    relative to the most visited, are rounding.
+    visits: the expected discounted number of times that the choice is taken.
     """
     checked = check_policy(mdp, policy)
     taken = occupancy(mdp, checked)
-    places = np.flatnonzero(taken > least_visits * taken.max())
-    names, owners = mdp.names, mdp.state_of_choice
+    # Choices with fewer visits are rounding.
+    places = np.flatnonzero(taken > 1e-9 * taken.max())
+    names = mdp.names
     return {
-        "state": [names.state_name(int(owners[choice])) for choice in places],
-        "action": [names.choice_name(int(choice)) for choice in places],
+        "state": [names.state_name(state) for state in mdp.state_of_choice[places].tolist()],
+        "action": [names.choice_name(choice) for choice in places.tolist()],
         "probability": checked[places].tolist(),
         "visits": taken[places].tolist(),
     }

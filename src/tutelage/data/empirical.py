@@ -55,10 +55,15 @@ class EmpiricalExpectation(Readable):
 
 def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> EmpiricalExpectation:
     """mu_hat(Xi) for both kinds of features; features on choices need demonstrations with known choices."""
-    counts, biases = zip(*(counts_of(domain, demonstrations, kind) for kind in ("reward", "preference")), strict=True)
-    n = demonstrations.n
-    errors = (np.full(part.shape[1], np.inf) if n == 1 else part.std(axis=0, ddof=1) / np.sqrt(n) for part in counts)
-    return EmpiricalExpectation(*(part.mean(axis=0) for part in counts), *errors, *biases)
+    n, parts = demonstrations.n, dict[str, Vector]()
+    for kind in ("reward", "preference"):
+        counts, bias = counts_of(domain, demonstrations, kind)
+        parts[kind] = counts.mean(axis=0)
+        parts[f"{kind}_standard_error"] = np.full(len(bias), np.inf)
+        if n > 1:
+            parts[f"{kind}_standard_error"] = counts.std(axis=0, ddof=1) / np.sqrt(n)
+        parts[f"{kind}_bias"] = bias
+    return EmpiricalExpectation(**parts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +100,8 @@ def allowance_from(recordings: Any, domain: Domain | None = None, *, confidence:
     independent journeys exceeds that of all journeys by more than t standard errors with probability 1 - confidence,
     where t is the quantile of Student's distribution with n - 1 degrees of freedom.
     """
-    known, seen = domain or getattr(recordings, "domain", None), getattr(recordings, "recorded", recordings)
+    known = domain or getattr(recordings, "domain", None)
+    seen = getattr(recordings, "recorded", recordings)
     if known is None or not isinstance(seen, Demonstrations):
         raise InvalidInput("give demonstrations and their domain, or a lesson made of demonstrations")
     if not 0.5 <= confidence < 1:
@@ -104,8 +110,9 @@ def allowance_from(recordings: Any, domain: Domain | None = None, *, confidence:
     error = means.preference_bias
     if seen.n > 1:
         error = error + stdtrit(seen.n - 1, confidence) * means.preference_standard_error
-    mean, spread = (dict(zip(known.preference_names, part.tolist(), strict=True)) for part in (means.preference, error))
-    return RecordedAllowance(mean, spread, confidence, seen.n)
+    names = known.preference_names
+    mean = dict(zip(names, means.preference.tolist(), strict=True))
+    return RecordedAllowance(mean, dict(zip(names, error.tolist(), strict=True)), confidence, seen.n)
 
 
 def trajectory_counts(domain: Domain, demonstrations: Demonstrations) -> tuple[Matrix, Matrix]:
@@ -122,9 +129,10 @@ def counts_of(domain: Domain, demonstrations: Demonstrations, kind: str) -> tupl
     demonstrations = demonstrations.checked_against(mdp).determined(mdp)
     rows = demonstrations.states if len(features) == mdp.n_states else demonstrations.choices
     if rows is None:
-        told = f"the {kind} features are on choices, but these demonstrations have states only"
-        needed = "give the actions that were taken, or features on states"
-        raise InvalidModel(f"{told}, and {demonstrations.ambiguity(mdp)}; {needed}")
+        raise InvalidModel(
+            f"the {kind} features are on choices, but these demonstrations have states only, "
+            f"and {demonstrations.ambiguity(mdp)}; give the actions that were taken, or features on states"
+        )
     is_counted = rows != UNKNOWN
     weights, after = _weights(mdp, demonstrations, is_counted)
     entries = np.where(is_counted, weights, 0.0), np.where(is_counted, rows, 0), demonstrations.offsets
@@ -134,7 +142,8 @@ def counts_of(domain: Domain, demonstrations: Demonstrations, kind: str) -> tupl
     endless_last = endless(mdp, per_choice(mdp, features))[mdp.first_choice[last]]
     tail = np.where(is_known, after[:, None] * endless_last, 0.0)
     later = np.where(is_known, 0.0, after[:, None] * mdp.horizon)
-    counts, largest = visits @ features + tail, np.abs(features).max(axis=0, initial=0.0)
+    counts = visits @ features + tail
+    largest = np.abs(features).max(axis=0, initial=0.0)
     step = np.flatnonzero(demonstrations.is_followed)
     for column, arrived in domain.arrivals(kind):
         happened = np.where(is_counted, features[rows, column], 0.0)
@@ -149,17 +158,18 @@ def _weights(mdp: MDP, demonstrations: Demonstrations, is_counted: Flags) -> tup
 
     A step with a choice that is not known has the largest discount in its state.
     """
-    discount, offsets = np.broadcast_to(np.asarray(mdp.discount), mdp.n_choices), demonstrations.offsets
-    steps = max_by_state(mdp, discount)[demonstrations.states]
-    if demonstrations.choices is not None:
-        steps = np.where(demonstrations.choices == UNKNOWN, steps, discount[demonstrations.choices])
+    states, offsets, choices = demonstrations.states, demonstrations.offsets, demonstrations.choices
+    discount = np.broadcast_to(mdp.discount, mdp.n_choices)
+    steps = max_by_state(mdp, discount)[states]
+    if choices is not None:
+        steps = np.where(choices == UNKNOWN, steps, discount[choices])
     else:
-        differ = (-max_by_state(mdp, -discount)[demonstrations.states] < steps) & demonstrations.is_followed
-        for state in demonstrations.states[differ][:1]:
+        differ = (-max_by_state(mdp, -discount)[states] < steps) & demonstrations.is_followed
+        for state in states[differ][:1]:
             told = f"the choices of state {state} have different discounts, but these demonstrations have states only"
             raise InvalidModel(f"{told}, and {demonstrations.ambiguity(mdp)}; give the actions that were taken")
     through = np.concatenate([np.cumprod(part) for part in np.split(steps, offsets[1:-1])])
-    weights = np.concatenate([[1.0], through[:-1]])
+    weights = np.append(1.0, through[:-1])
     weights[offsets[:-1]] = 1.0
     last = offsets[1:] - 1
     return weights, np.where(is_counted[last], through[last], weights[last])
@@ -167,8 +177,7 @@ def _weights(mdp: MDP, demonstrations: Demonstrations, is_counted: Flags) -> tup
 
 def has_known_tail(mdp: MDP, features: Matrix) -> Flags:
     """(S, d), whether the tail from a state on is known: it is absorbing, its choices have one value and discount."""
-    starts, on_choices = mdp.first_choice[:-1], per_choice(mdp, features)
-    is_same = np.maximum.reduceat(on_choices, starts) == np.minimum.reduceat(on_choices, starts)
-    discount = np.broadcast_to(np.asarray(mdp.discount), mdp.n_choices)
-    is_steady = absorbing_states(mdp) & (max_by_state(mdp, discount) == -max_by_state(mdp, -discount))
-    return np.asarray(is_same & is_steady[:, None])
+    discount = np.broadcast_to(mdp.discount, mdp.n_choices)
+    values = np.column_stack([per_choice(mdp, features), discount])
+    is_same = max_by_state(mdp, values) == -max_by_state(mdp, -values)
+    return np.asarray(is_same[:, :-1] & is_same[:, -1:] & absorbing_states(mdp)[:, None])

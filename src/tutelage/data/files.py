@@ -27,7 +27,7 @@ from scipy import sparse
 from tutelage.arrays import ArrayLike, check_compressed, integers, vector
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.data.recordings import from_csv, from_lines, to_csv
-from tutelage.model.inputs import Arrivals, by_name
+from tutelage.model.inputs import by_name
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import OBJECT_BYTES, Labels, from_json, n_objects, to_json
 from tutelage.outcomes import InvalidModel, TutelageError, Unavailable, within
@@ -36,12 +36,14 @@ from tutelage.outcomes import InvalidModel, TutelageError, Unavailable, within
 LARGEST_BYTES = 2**30
 # The formats that are written, with their versions.
 DOMAIN, DEMONSTRATIONS = ("tutelage domain", 1), ("tutelage demonstrations", 1)
-TRANSITION_FIELDS = ("transition_data", "transition_indices", "transition_indptr")
-FEATURE_FIELDS = ("reward_features", "preference_features")
-NAME_FIELDS, ARRIVAL_FIELDS = ("reward_names", "preference_names"), ("reward_arrivals", "preference_arrivals")
-LABEL_FIELDS = ("state_names", "choice_names")
-DOMAIN_FIELDS = (*TRANSITION_FIELDS, "first_choice", "initial", "discount", *FEATURE_FIELDS, *NAME_FIELDS)
-OPTIONAL_FIELDS = (*LABEL_FIELDS, *ARRIVAL_FIELDS, "duration", "goals", "final_states", "positions", "true_weights")
+DOMAIN_FIELDS = (
+    *("transition_data", "transition_indices", "transition_indptr", "first_choice", "initial", "discount"),
+    *("reward_features", "preference_features", "reward_names", "preference_names"),
+)
+OPTIONAL_FIELDS = (
+    *("state_names", "choice_names", "reward_arrivals", "preference_arrivals", "duration", "goals", "final_states"),
+    *("positions", "true_weights"),
+)
 DEMONSTRATION_SUFFIXES = (".npz", ".jsonl", ".csv")
 
 Archive = Mapping[str, NDArray[Any]]
@@ -55,21 +57,25 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
     """
     _suffix(path, (".npz",), "a domain")
     mdp, rows = domain.mdp, domain.mdp.transition
-    fields: dict[str, Any] = dict(zip(TRANSITION_FIELDS, (rows.data, rows.indices, rows.indptr), strict=True))
-    fields |= {"first_choice": mdp.first_choice, "initial": mdp.initial, "discount": mdp.discount}
-    fields |= {name: getattr(domain, name) for name in FEATURE_FIELDS}
-    fields |= {name: np.array(getattr(domain, name), dtype=np.str_) for name in NAME_FIELDS}
-    fields |= {name: to_json(getattr(domain, name)) for name in LABEL_FIELDS if getattr(domain, name) is not None}
-    weights = None if true_weights is None else vector(true_weights, "true_weights", domain.n_reward, "reward features")
-    optional = {"duration": mdp.duration, "positions": domain.positions, "goals": mdp.goals, "true_weights": weights}
-    optional |= {"final_states": mdp.names.finals}
-    fields |= {name: part for name, part in optional.items() if part is not None and len(part)}
-    for name, names in zip(ARRIVAL_FIELDS, (domain.reward_names, domain.preference_names), strict=True):
-        arrivals: Arrivals = getattr(domain, name)
+    fields = {name: getattr(mdp, name) for name in ("first_choice", "initial", "discount", "duration", "goals")}
+    fields |= {name: getattr(domain, name) for name in ("reward_features", "preference_features", "positions")}
+    fields |= {"transition_data": rows.data, "transition_indices": rows.indices, "transition_indptr": rows.indptr}
+    fields |= {"final_states": mdp.names.finals}
+    if true_weights is not None:
+        fields["true_weights"] = vector(true_weights, "true_weights", domain.n_reward, "reward features")
+    for name in OPTIONAL_FIELDS:
+        if name in fields and (fields[name] is None or not len(fields[name])):
+            del fields[name]
+    for kind in ("reward", "preference"):
+        names, arrivals = getattr(domain, f"{kind}_names"), getattr(domain, f"{kind}_arrivals")
+        fields[f"{kind}_names"] = np.array(names, dtype=np.str_)
         if arrivals:
             # A row for each feature; of the features that are not on arrival, no numbers.
             none = np.full(rows.nnz, np.nan)
-            fields[name] = np.array([arrivals[key].data if key in arrivals else none for key in names])
+            fields[f"{kind}_arrivals"] = np.array([arrivals[key].data if key in arrivals else none for key in names])
+    for name in ("state_names", "choice_names"):
+        if getattr(domain, name) is not None:
+            fields[name] = to_json(getattr(domain, name))
     write_archive(path, fields, DOMAIN)
 
 
@@ -86,7 +92,7 @@ def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:
     with within(f"{path} holds no valid domain"):
         mdp = _mdp(archive)
         fields: dict[str, Any] = {"positions": archive.get("positions")}
-        for field, most in zip(LABEL_FIELDS, (mdp.n_states, mdp.n_choices), strict=True):
+        for field, most in (("state_names", mdp.n_states), ("choice_names", mdp.n_choices)):
             if field in archive:
                 fields[field] = from_json(archive[field], field, most, max_bytes=max_bytes)
         for kind in ("reward", "preference"):
@@ -95,14 +101,14 @@ def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:
 
 
 def _mdp(archive: Archive) -> MDP:
-    initial, data = archive["initial"], archive["transition_data"]
-    indices, indptr = (integers(archive[field], field) for field in TRANSITION_FIELDS[1:])
+    initial = archive["initial"]
+    indices, indptr = (integers(archive[field], field) for field in ("transition_indices", "transition_indptr"))
     if initial.ndim != 1:
         raise InvalidModel(f"initial must be a vector, got shape {initial.shape}")
     shape = (len(indptr) - 1, len(initial))
     check_compressed(indptr, indices, shape, "transition")
     try:
-        rows = sparse.csr_array((data, indices, indptr), shape=shape)
+        rows = sparse.csr_array((archive["transition_data"], indices, indptr), shape=shape)
     except (TypeError, ValueError) as error:
         raise InvalidModel(str(error)) from error
     # Not `from_choices`: these discounts are those of the choices, also where there are durations.
@@ -115,7 +121,7 @@ def _mdp(archive: Archive) -> MDP:
 
 def _features(mdp: MDP, archive: Archive, kind: str) -> dict[str, Any]:
     """The features of one kind, their names, and the features on arrival, which have a row (nnz,) for each."""
-    features, names, n = archive[f"{kind}_features"], archive[f"{kind}_names"], mdp.transition.nnz
+    features, names = archive[f"{kind}_features"], archive[f"{kind}_names"]
     count = features.shape[-1] if features.ndim else 0
     if names.dtype.kind != "U" or names.ndim != 1 or len(names) not in (0, 1, count):
         form = f"{names.dtype} of shape {names.shape}"
@@ -123,8 +129,9 @@ def _features(mdp: MDP, archive: Archive, kind: str) -> dict[str, Any]:
     fields = {f"{kind}_features": features, f"{kind}_names": tuple(names.tolist())}
     values = archive.get(f"{kind}_arrivals")
     if values is not None:
-        if values.shape != (len(names), n) or values.dtype.kind != "f":
-            raise InvalidModel(f"{kind}_arrivals must have a row of {n} numbers for each of {len(names)} features")
+        shape = (len(names), mdp.transition.nnz)
+        if values.shape != shape or values.dtype.kind != "f":
+            raise InvalidModel(f"{kind}_arrivals must have a row of {shape[1]} numbers for each of {shape[0]} features")
         is_given = np.isfinite(values).all(axis=1)
         numbers = np.asarray(values[is_given].T, dtype=np.float64)
         fields[f"{kind}_arrivals"] = by_name(mdp.transition, numbers, names[is_given].tolist())
@@ -136,16 +143,17 @@ def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
 
     A `.csv` file has a line for each visit, with the names of the state and the action; the others have numbers.
     """
-    suffix, taken = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations"), demonstrations.choices
+    suffix = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
+    states, offsets, taken = demonstrations.states, demonstrations.offsets, demonstrations.choices
     if suffix == ".csv":
         write_table(demonstrations.to_frame(), path)
     elif suffix == ".npz":
-        fields = {"states": demonstrations.states, "offsets": demonstrations.offsets}
-        write_archive(path, fields if taken is None else fields | {"choices": taken}, DEMONSTRATIONS)
+        choices = {} if taken is None else {"choices": taken}
+        write_archive(path, {"states": states, "offsets": offsets, **choices}, DEMONSTRATIONS)
     else:
-        columns, cuts = {"states": [part.states.tolist() for part in demonstrations]}, demonstrations.offsets[1:-1]
+        columns = {"states": [part.tolist() for part in np.split(states, offsets[1:-1])]}
         if taken is not None:
-            columns["choices"] = [part[part != UNKNOWN].tolist() for part in np.split(taken, cuts)]
+            columns["choices"] = [part[part != UNKNOWN].tolist() for part in np.split(taken, offsets[1:-1])]
         write_table(columns, path)
 
 
@@ -261,7 +269,8 @@ def read_archive(
         # Damaged bytes raise many kinds of exceptions in zip, zlib and NumPy; all have the same meaning here.
         except Exception as error:
             raise InvalidModel(f"{path} cannot be read as a {kind} file: {cause}") from error
-    written_as, written = str(arrays.get("format", "no format")), arrays.get("version", np.array("unknown"))
+    written_as = str(arrays.get("format", "no format"))
+    written = arrays.get("version", np.array("unknown"))
     if written_as != kind:
         raise InvalidModel(f"{path} is not a {kind} file, but of format {written_as!r}")
     if written.ndim or written.dtype.kind not in "iu" or not 1 <= written <= version:

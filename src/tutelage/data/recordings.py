@@ -16,6 +16,7 @@ A line of `.csv` is one visit. The header names the columns: "episode" and "stat
 import csv
 import io
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -23,10 +24,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Flags, Indices, refuse
+from tutelage.arrays import Flags, Indices
 from tutelage.model.inputs import choice_of_entry
 from tutelage.model.mdp import MDP, absorbing_states
-from tutelage.model.names import GridNames, Names, as_name, suggestion
+from tutelage.model.names import GridNames, Names, as_name, is_hashable, suggestion
 from tutelage.outcomes import InvalidModel
 
 # The choice of a last visit that is not known.
@@ -53,55 +54,66 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
         raise InvalidModel(f"the columns have different lengths: {lengths}")
     if not lengths["state"]:
         raise InvalidModel("the table has no rows, so there are no demonstrations")
-    number: dict[Any, int] = {}
-    episode = _numbers(lambda name: number.setdefault(name, len(number)), [given["episode"]], row_name)
-    rows = np.argsort(episode, kind="stable")
-    offsets = np.cumsum([0, *np.bincount(episode)])
+    has_actions, unknown = "action" in given, [None] * lengths["state"]
+    columns_read = (given.get(role, unknown) for role in ("state", "action", "next_state", "terminated"))
+    table = list(zip(*columns_read, strict=True))
+    find_state, find_choice = _finders(mdp)
+    is_true = cache(_is_true)
+    states, choices, rows = list[int](), list[int](), list[int]()
+    offsets, ended = [0], list[bool]()
+    rows_of = _episodes(given["episode"], row_name)
+    for name, members in rows_of.items():
+        has_ended = False
+        for row in members:
+            state, action, after, end = table[row]
+            is_last = row == members[-1]
+            try:
+                states.append(find_state(state))
+                choices.append(find_choice(states[-1], action))
+                is_missed = choices[-1] == UNKNOWN
+                if is_missed and has_actions and not is_last:
+                    raise InvalidModel("the action is missing; only that of a last step may be")
+                # After the row that terminated, there may be one with the last state.
+                if has_ended and not (is_last and is_missed):
+                    raise InvalidModel("the episode goes on after it terminated; give it another name")
+                has_ended = is_true(end) or has_ended
+                # After a last action comes the next state; where an episode terminated, an absorbing state, set later.
+                is_seen = is_last and not is_missing(after) and not (is_missed and has_actions)
+                if is_seen or (is_last and has_ended and not is_missed):
+                    states.append(find_state(after) if is_seen else states[-1])
+                    choices.append(UNKNOWN)
+                    rows.append(row)
+            except (InvalidModel, TypeError) as error:
+                where = f"{row_name(row)} (episode {name!r}, step {len(rows) - offsets[-1]})"
+                raise InvalidModel(f"{where}: {_told(error, table[row])}") from error
+            rows.append(row)
+        offsets.append(len(states))
+        ended.append(has_ended)
 
     def place(position: int) -> str:
-        at = int(np.searchsorted(offsets, position, side="right")) - 1
-        return f"{row_name(int(rows[position]))} (episode {list(number)[at]!r}, step {position - offsets[at]})"
+        at = bisect_right(offsets, position) - 1
+        return f"{row_name(rows[position])} (episode {list(rows_of)[at]!r}, step {position - offsets[at]})"
 
-    order, read = rows.tolist(), NameReader(mdp)
-    given = {role: [values[row] for row in order] for role, values in given.items()}
-    states = _numbers(read.state, [given["state"]], place)
-    choices, is_ended = np.full(len(states), UNKNOWN), np.zeros(len(states), np.bool_)
-    if "action" in given:
-        choices = _numbers(read.choice, [states.tolist(), given["action"]], place)
-    if "terminated" in given:
-        is_ended = _numbers(cache(_is_true), [given["terminated"]], place) > 0
-    lasts, is_last, is_missed = offsets[1:] - 1, np.zeros(len(states), np.bool_), choices == UNKNOWN
-    is_last[lasts] = True
-    told = "the action is missing; only that of a last step may be"
-    refuse(is_missed & ~is_last & ("action" in given), lambda at: f"{place(at)}: {told}")
-    # After the row that terminated, there may be one with the last state.
-    goes_on = np.roll(is_ended & ~is_last, 1) & ~(is_last & is_missed)
-    refuse(goes_on, lambda at: f"{place(at)}: the episode goes on after it terminated; give it another name")
-    # After a last action comes the state of the column; where an episode terminated, an absorbing state, set later.
-    is_terminated = np.logical_or.reduceat(is_ended, offsets[:-1])
-    is_added, after = is_terminated & ~is_missed[lasts], states[lasts]
-    if "next_state" in given:
-        seen = [given["next_state"][last] for last in lasts]
-        named = np.flatnonzero([not is_missing(value) for value in seen] & ~(is_missed[lasts] & ("action" in given)))
-        after[named] = _numbers(read.state, [[seen[i] for i in named]], lambda i: place(int(lasts[named[i]])))
-        is_added[named] = True
-    at = lasts[is_added] + 1
-    states, choices = np.insert(states, at, after[is_added]), np.insert(choices, at, UNKNOWN)
-    rows, offsets = np.insert(rows, at, rows[at - 1]), offsets + np.cumsum([0, *is_added])
-    return states, offsets, choices if "action" in given else None, is_terminated, place
+    taken = np.array(choices) if has_actions else None
+    return np.array(states), np.array(offsets), taken, np.array(ended), place
 
 
-def _numbers(find: Callable[..., int], given: Sequence[Iterable[Any]], place: Place) -> Indices:
-    """The number of each value, found in columns; the message of a value that has none begins with its place."""
-    numbers: list[int] = []
-    try:
-        for values in zip(*given, strict=True):
-            numbers.append(find(*values))
-    except InvalidModel as error:
-        raise InvalidModel(f"{place(len(numbers))}: {error}") from error
-    except TypeError as error:
-        raise InvalidModel(f"{place(len(numbers))}: {values[-1]!r} is not hashable, so it is no name") from error
-    return np.array(numbers, dtype=np.int64)
+def _episodes(names: list[Any], row_name: Callable[[int], str]) -> dict[Any, list[int]]:
+    """The rows of each episode."""
+    rows_of: dict[Any, list[int]] = {}
+    for row, name in enumerate(names):
+        try:
+            rows_of.setdefault(name, []).append(row)
+        except TypeError as error:
+            raise InvalidModel(f"{row_name(row)}: {_told(error, [name])}") from error
+    return rows_of
+
+
+def _told(error: Exception, values: Sequence[Any]) -> str:
+    """What is wrong with a row; a TypeError is about a value that is not hashable."""
+    if isinstance(error, InvalidModel):
+        return str(error)
+    return f"{next(value for value in values if not is_hashable(value))!r} is not hashable, so it is no name"
 
 
 def _is_true(value: Any) -> bool:
@@ -111,33 +123,38 @@ def _is_true(value: Any) -> bool:
     return text in TRUE
 
 
-class NameReader:
-    """Numbers of states and choices from names or numbers, each looked up once."""
+def _finders(mdp: MDP) -> tuple[Callable[[Any], int], Callable[[int, Any], int]]:
+    """Functions from names or numbers to the numbers of states, and of choices of a state; each is looked up once."""
+    labels = mdp.names
+    find = _finder(labels.states, mdp.n_states)
 
-    def __init__(self, mdp: MDP) -> None:
-        self._mdp, self._find = mdp, _finder(mdp.names.states, mdp.n_states)
-        self.state, self.choice = cache(self._state), cache(self._choice)
-
-    def _state(self, value: Any) -> int:
+    @cache
+    def state(value: Any) -> int:
         if is_missing(value):
             raise InvalidModel("the state is missing; give one, or leave the row out")
-        number, names = self._find(value), self._mdp.names.states
+        number = find(value)
         if number is None:
-            known = f"states are 0 .. {self._mdp.n_states - 1}" if names is None else suggestion(value, names)
+            known = f"states are 0 .. {mdp.n_states - 1}"
+            known = known if labels.states is None else suggestion(value, labels.states)
             raise InvalidModel(f"there is no state {value!r}; {known}")
         return number
 
-    def _choice(self, state: int, value: Any) -> int:
+    @cache
+    def choice(owner: int, value: Any) -> int:
         if is_missing(value):
             return UNKNOWN
-        labels, (first, end) = self._mdp.names, self._mdp.first_choice[state : state + 2].tolist()
-        names = [labels.choice_name(choice) for choice in range(first, end)]
+        first, end = mdp.first_choice[owner : owner + 2].tolist()
+        names = [labels.choice_name(number) for number in range(first, end)]
         within = _finder(names, len(names))(value)
-        after = self._find(value) if within is None else None
-        leads = [] if after is None else leading(self._mdp, state, after)
-        if within is None and len(leads) != 1:
-            raise InvalidModel(f"{labels.describe_state(state)} has no action {value!r}; {suggestion(value, names)}")
-        return leads[0] if within is None else first + within
+        if within is not None:
+            return int(first) + within
+        after = find(value)
+        leads = [] if after is None else leading(mdp, owner, after)
+        if len(leads) != 1:
+            raise InvalidModel(f"{labels.describe_state(owner)} has no action {value!r}; {suggestion(value, names)}")
+        return leads[0]
+
+    return state, choice
 
 
 def _finder(given: Sequence[Hashable] | None, n: int) -> Callable[[Any], int | None]:
@@ -148,9 +165,13 @@ def _finder(given: Sequence[Hashable] | None, n: int) -> Callable[[Any], int | N
     texts = {str(name): number for number, name in enumerate(listed)}
 
     def find(value: Any) -> int | None:
-        index, number = names.find(value), whole(value)
+        index = names.find(value)
+        number = whole(value)
         if index is None and number is not None:
-            index = names.find(number) if are_names else number if 0 <= number < n else None
+            if are_names:
+                index = names.find(number)
+            elif 0 <= number < n:
+                index = number
         return texts.get(value) if index is None and isinstance(value, str) else index
 
     return find
@@ -212,13 +233,17 @@ def with_known_ends(
     is_terminated: (n,), the episodes that are known to have terminated. Another has terminated if it ends in a final
     state of the environment to which the choice before does not lead in the MDP.
     """
-    rows, lasts = mdp.transition, offsets[1:] - 1
-    is_final, is_absorbing, known = np.isin(states[lasts], mdp.names.finals), absorbing_states(mdp), states.copy()
+    is_absorbing, known = absorbing_states(mdp), states.copy()
+    lasts = offsets[1:] - 1
+    is_final = np.isin(states[lasts], mdp.names.finals)
     is_asked = (np.diff(offsets) > 1) & (is_terminated | is_final) & ~is_absorbing[states[lasts]]
     for last, is_ended in zip(lasts[is_asked].tolist(), is_terminated[is_asked].tolist(), strict=True):
-        before, taken = int(states[last - 1]), None if choices is None else int(choices[last - 1])
-        first, end = mdp.first_choice[before : before + 2] if taken is None else (taken, taken + 1)
-        after = np.unique(rows.indices[rows.indptr[first] : rows.indptr[end]])
+        before = int(states[last - 1])
+        taken = mdp.first_choice[before : before + 2]
+        if choices is not None:
+            taken = choices[last - 1] + np.arange(2)
+        first, end = mdp.transition.indptr[taken]
+        after = np.unique(mdp.transition.indices[first:end])
         ends = after[is_absorbing[after]]
         if len(ends) == 1 and (is_ended or states[last] not in after):
             known[last] = ends[0]
@@ -231,16 +256,18 @@ def with_known_ends(
 
 def choices_by_next_state(mdp: MDP, states: Indices, is_followed: Flags) -> Indices:
     """(N,), the only choice that leads from a visit to the next; UNKNOWN where several choices do, or none."""
-    entry_choice, step = choice_of_entry(mdp.transition), np.flatnonzero(is_followed)
+    choices, step = np.full(len(states), UNKNOWN), np.flatnonzero(is_followed)
     if not len(step):
         # An array of no entries of a sparse array is not a vector.
-        return np.full(len(states), UNKNOWN)
+        return choices
     # For each two states, the number of choices that lead from one to the other, and the sum of these choices.
-    places = mdp.state_of_choice[entry_choice], mdp.transition.indices
-    counted, shape = (np.ones_like(entry_choice), entry_choice), (mdp.n_states, mdp.n_states)
-    count, total = (sparse.csr_array((part, places), shape)[states[step], states[step + 1]] for part in counted)
-    choices, is_sole = np.full(len(states), UNKNOWN), count == 1
-    choices[step[is_sole]] = total[is_sole]
+    choice = choice_of_entry(mdp.transition)
+    places = mdp.state_of_choice[choice], mdp.transition.indices
+    shape = (mdp.n_states, mdp.n_states)
+    moves = states[step], states[step + 1]
+    count = sparse.csr_array((np.ones_like(choice), places), shape)[moves]
+    total = sparse.csr_array((choice, places), shape)[moves]
+    choices[step] = np.where(count == 1, total, UNKNOWN)
     return choices
 
 
@@ -270,8 +297,7 @@ def _guarded(value: Any) -> str:
 
 def from_csv(content: bytes, path: str) -> tuple[Columns, list[int]]:
     """The columns of a CSV file, and the number of the line of each row."""
-    cells: list[str] = []
-    lines: list[int] = []
+    cells, lines = list[str](), list[int]()
     width = 0
     try:
         reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
@@ -304,25 +330,31 @@ def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
         except (ValueError, RecursionError) as error:
             raise InvalidModel(f"line {number} of {path} is not JSON; it is damaged or cut short ({error})") from error
         if not is_known:
-            needed = '"states" and optionally "actions" or "choices"'
-            raise InvalidModel(f"line {number} of {path} must be an object with {needed}")
-    kinds = {tuple(sorted(line.keys() & {"actions", "choices"})) for line in objects.values()}
-    if len(kinds) > 1 or ("actions", "choices") in kinds:
-        needed = "give actions in every line, choices in every line, or neither"
-        raise InvalidModel(f"{path} mixes kinds of lines; {needed}")
-    if kinds == {("choices",)}:
+            known = '"states" and optionally "actions" or "choices"'
+            raise InvalidModel(f"line {number} of {path} must be an object with {known}")
+    given = {key: sum(key in line for line in objects.values()) for key in ("actions", "choices")}
+    if not set(given.values()) <= {0, len(objects)} or all(given.values()):
+        raise InvalidModel(
+            f"{path} mixes kinds of lines; give actions in every line, choices in every line, or neither"
+        )
+    if given["choices"]:
         return {key: [line[key] for line in objects.values()] for key in ("states", "choices")}, list(objects)
     columns: Columns = {"episode": [], "state": [], "action": [], "terminated": []}
-    lines, has_actions = list[int](), kinds == {("actions",)}
+    lines = list[int]()
     for episode, (number, line) in enumerate(objects.items()):
-        states, actions = line["states"], line.get("actions", line["states"])
-        if not (type(states) is type(actions) is tuple and states and len(states) - len(actions) in (0, 1)):
+        states = line["states"]
+        actions = line.get("actions", states)
+        n = len(states) if type(states) is type(actions) is tuple else 0
+        if not n or n - len(actions) not in (0, 1):
             needed = "a list of at least one state, and as many actions or one fewer"
             raise InvalidModel(f"line {number} of {path} (demonstration {episode}) must have {needed}")
-        columns["episode"] += [episode] * len(states)
+        columns["episode"] += [episode] * n
         columns["state"] += states
-        columns["action"] += [*actions, None][: len(states)]
-        columns["terminated"] += [*[False] * (len(states) - 1), line.get("terminated") is True]
-        lines += [number] * len(states)
-    kept = {"episode", "state", *["action"] * has_actions, *["terminated"] * any(columns["terminated"])}
-    return {name: values for name, values in columns.items() if name in kept}, lines
+        columns["action"] += [*actions, None][:n]
+        columns["terminated"] += [*[False] * (n - 1), line.get("terminated") is True]
+        lines += [number] * n
+    if not given["actions"]:
+        del columns["action"]
+    if not any(columns["terminated"]):
+        del columns["terminated"]
+    return columns, lines

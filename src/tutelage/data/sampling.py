@@ -28,6 +28,8 @@ from tutelage.outcomes import InvalidInput
 
 # The largest truncation error of the count of a feature in [0, 1].
 TRUNCATION_BIAS = 1e-3
+# The most visits of one trajectory, and of all beginnings of routes.
+LONGEST = 200_000
 
 
 def horizon(discount: float, truncation_bias: float) -> int:
@@ -84,7 +86,6 @@ def _walk(
     truncation_bias: float,
     max_steps: int | None,
     rng: np.random.Generator,
-    longest: int = 200_000,
 ) -> Demonstrations:
     """n trajectories, all of which take a step at the same time."""
     expected, factor = mdp.steps, mdp.contraction
@@ -97,11 +98,14 @@ def _walk(
     state = row_sampler(sparse.csr_array(mdp.initial[None, :]))(np.zeros(n, dtype=np.int64), rng)
     # With one discount the number of steps is enough.
     discount = np.ones(mdp.n_choices) if isinstance(mdp.discount, float) else mdp.discount
-    weight, live, steps = np.full(n, expected), np.arange(n), []
+    weight, live = np.full(n, expected), np.arange(n)
+    steps = []
     for n_taken in range(min(n_steps, max_steps or n_steps)):
-        if max_steps is None and n_taken == longest:
-            told = f"{len(live)} of {n} trajectories are longer than {longest} visits, and may have {n_steps}"
-            raise InvalidInput(f"{told}; give max_steps, or raise truncation_bias")
+        if max_steps is None and n_taken == LONGEST:
+            raise InvalidInput(
+                f"{len(live)} of {n} trajectories are longer than {LONGEST} visits, and may have {n_steps}; "
+                "give max_steps, or raise truncation_bias"
+            )
         choice = choose(state, rng)
         steps.append((live, state, choice))
         weight = weight * discount[choice]
@@ -112,7 +116,7 @@ def _walk(
         state = move(choice[goes_on], rng)
     trajectory, states, choices = map(np.concatenate, zip(*steps, strict=True))
     order = np.argsort(trajectory, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(trajectory))])
+    offsets = np.cumsum([0, *np.bincount(trajectory)])
     return Demonstrations(states[order], offsets, choices[order], mdp)
 
 
@@ -123,8 +127,10 @@ def row_sampler(rows: SparseRows) -> Callable[[Indices, np.random.Generator], In
     """
     positive = rows.copy()
     positive.eliminate_zeros()
-    columns, ends, total = positive.indices.astype(np.int64), positive.indptr[1:], np.append(0, positive.data).cumsum()
-    before, sums = total[positive.indptr[:-1]], np.diff(total[positive.indptr])
+    columns, ends = positive.indices.astype(np.int64), positive.indptr[1:]
+    total = np.append(0, positive.data).cumsum()
+    before = total[positive.indptr[:-1]]
+    sums = np.diff(total[positive.indptr])
 
     def draw(given: Indices, rng: np.random.Generator) -> Indices:
         # One sorted array serves all rows.
@@ -135,32 +141,32 @@ def row_sampler(rows: SparseRows) -> Callable[[Indices, np.random.Generator], In
     return draw
 
 
-def routes(
-    domain: Domain, policy: Vector, n: int, *, left_out: float = 1e-6, rounding: float = 1e-9, most: int = 200_000
-) -> tuple[Demonstrations, Vector] | None:
+def routes(domain: Domain, policy: Vector, n: int) -> tuple[Demonstrations, Vector] | None:
     """All trajectories of a policy and their probabilities, the likeliest first; None if there are more than n.
 
-    They are found best first: of all beginnings of trajectories, that with the largest probability is continued.
-    left_out: the probability of all routes that may be missing. rounding: a choice with a smaller probability is not
-    taken. most: visits of all beginnings.
+    They are found best first: of all beginnings of trajectories, that with the largest probability is continued. A
+    choice of probability 1e-9 is rounding, and routes with a millionth of the probability may be missing.
     """
-    mdp, is_last, missing = domain.mdp, ends(domain), 1.0
-    longest, rows, of_entry = horizon(mdp.contraction, TRUNCATION_BIAS), mdp.transition, choice_of_entry(mdp.transition)
-    chances, begins = np.where(policy > rounding, policy, 0.0)[of_entry] * rows.data, rows.indptr[mdp.first_choice]
+    mdp, is_last = domain.mdp, ends(domain)
+    rows, of_entry = mdp.transition, choice_of_entry(mdp.transition)
+    longest = horizon(mdp.contraction, TRUNCATION_BIAS)
+    chances = np.where(policy > 1e-9, policy, 0.0)[of_entry] * rows.data
+    begins = rows.indptr[mdp.first_choice]
     # Of each beginning its negative probability, its number, its last state, the last visit with those before it, and
     # its length. Copies of long paths would take quadratic time.
     starts = enumerate(np.flatnonzero(mdp.initial)[::-1].tolist())
     live: list[tuple[float, int, int, Any, int]] = [(-float(mdp.initial[at]), k, at, None, 1) for k, at in starts]
     heapq.heapify(live)
-    paths, shares, n_visits = list[Indices](), list[float](), len(live)
-    while live and missing > left_out:
-        if len(paths) >= n or len(live) > 20 * n or n_visits > most:
+    paths, shares = list[Indices](), list[float]()
+    n_visits, missing = len(live), 1.0
+    while live and missing > 1e-6:
+        if len(paths) >= n or len(live) > 20 * n or n_visits > LONGEST:
             return None
         negative, _, state, before, length = heapq.heappop(live)
-        entries = (entry for entry in range(begins[state], begins[state + 1]) if chances[entry] > 0)
-        branches = [(float(chances[entry]), int(of_entry[entry]), int(rows.indices[entry])) for entry in entries]
+        entries = begins[state] + np.flatnonzero(chances[begins[state] : begins[state + 1]])
         if is_last[state] or length >= longest:
-            path = [(state, max(branches)[1])]
+            likeliest = max(entries, key=lambda entry: (chances[entry], of_entry[entry]))
+            path = [(state, of_entry[likeliest])]
             while before is not None:
                 visit, before = before
                 path.append(visit)
@@ -168,8 +174,10 @@ def routes(
             shares.append(-negative)
             missing += negative
             continue
-        for chance, choice, after in branches:
-            heapq.heappush(live, (negative * chance, n_visits, after, ((state, choice), before), length + 1))
+        for entry in entries.tolist():
+            visits = (state, of_entry[entry]), before
+            chance = negative * float(chances[entry])
+            heapq.heappush(live, (chance, n_visits, int(rows.indices[entry]), visits, length + 1))
             n_visits += 1
     states, choices = np.concatenate(paths).T
     return Demonstrations(states, np.cumsum([0, *map(len, paths)]), choices, mdp), np.array(shares) / sum(shares)
@@ -215,13 +223,17 @@ def select(
         pool = pool.take(np.flatnonzero(followed))
     counts, _ = counts_of(domain, pool, "reward")
     offsets = (counts - wanted)[:, compared(domain)]
+
+    def distance(chosen: Indices) -> float:
+        return float(np.linalg.norm(offsets[chosen].mean(axis=0)))
+
     drawn = [source.choice(pool.n, size=n, replace=False) for _ in range(400)]
     # More than 16 restarts gain little, and each of a large selection takes long.
     optima = [np.sort(_exchange(offsets, start)) for start in drawn[: min(16, 1 + 1_000 // n)]]
-    distances = [[float(np.linalg.norm(offsets[some].mean(axis=0))) for some in each] for each in (optima, drawn)]
-    chosen, mean = optima[int(np.argmin(distances[0]))], float(np.mean(distances[1]))
-    expected = arrays.freeze(counts[chosen].mean(axis=0))
-    return SelectedDemonstrations(pool.take(chosen), expected, min(distances[0]), mean, pool.n)
+    chosen = min(optima, key=distance)
+    mean = arrays.freeze(counts[chosen].mean(axis=0))
+    at_random = float(np.mean([distance(some) for some in drawn]))
+    return SelectedDemonstrations(pool.take(chosen), mean, distance(chosen), at_random, pool.n)
 
 
 def compared(domain: Domain) -> Flags:
@@ -232,25 +244,22 @@ def compared(domain: Domain) -> Flags:
 
 def is_followed(domain: Domain, shown: Demonstrations, limits: Mapping[str, float]) -> Flags:
     """(n,), whether a person would follow each demonstration: to a goal, where there are goals, within the limits."""
-    goals, kept = domain.mdp.goals, np.ones(shown.n, dtype=np.bool_)
-    if len(goals):
-        kept &= np.isin(shown.last_states, goals)
+    kept = np.ones(shown.n, dtype=np.bool_)
+    if len(domain.mdp.goals):
+        kept &= np.isin(shown.last_states, domain.mdp.goals)
     if limits:
         columns = [domain.preference_names.index(name) for name in limits]
         kept &= (counts_of(domain, shown, "preference")[0][:, columns] <= list(limits.values())).all(axis=1)
     return kept
 
 
-def _exchange(offsets: Matrix, chosen: Indices, *, least_gain: float = 1e-6, rounding: float = 1e-12) -> Indices:
-    """(n,), the local optimum that exchanges of one trajectory at a time reach from a selection.
-
-    least_gain: relative reduction of the norm by an exchange; less may be rounding. rounding: of a sum of counts,
-    relative to the largest.
-    """
+def _exchange(offsets: Matrix, chosen: Indices) -> Indices:
+    """(n,), the local optimum that exchanges of one trajectory at a time reach from a selection."""
     chosen, total = chosen.copy(), offsets[chosen].sum(axis=0)
     is_free = np.ones(len(offsets), dtype=np.bool_)
     is_free[chosen] = False
-    least = rounding * len(chosen) * float(np.abs(offsets).max())
+    # A smaller sum is rounding, and so is a relative gain of less than a millionth.
+    least = 1e-12 * len(chosen) * float(np.abs(offsets).max())
     is_better = bool(is_free.any())
     while is_better:
         is_better = False
@@ -258,7 +267,9 @@ def _exchange(offsets: Matrix, chosen: Indices, *, least_gain: float = 1e-6, rou
             without, norm = total - offsets[left], np.linalg.norm(total)
             norms = np.where(is_free, np.linalg.norm(offsets + without, axis=1), np.inf)
             best = int(norms.argmin())
-            if norm > least and norms[best] < (1 - least_gain) * norm:
+            if norm > least and norms[best] < (1 - 1e-6) * norm:
                 is_free[[best, left]] = False, True
-                chosen[place], total, is_better = best, without + offsets[best], True
+                chosen[place] = best
+                total = without + offsets[best]
+                is_better = True
     return chosen

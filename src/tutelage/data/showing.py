@@ -63,10 +63,10 @@ class ShownDemonstration(Readable):
 
     def as_data(self) -> dict[str, Any]:
         """For JSON; `load_demonstrations` reads the states and actions."""
-        states, actions = [state for state, _ in self.steps], [action for _, action in self.steps]
-        data = {"share": self.share, "states": states, "actions": [action for action in actions if action is not None]}
+        actions = [action for _, action in self.steps if action is not None]
+        data = {"share": self.share, "states": [state for state, _ in self.steps], "actions": actions}
         data |= {"features": dict(self.features), "arrives": self.arrives, "exceeds": list(self.exceeds)}
-        return data | ({} if self.reward is None else {"reward": self.reward})
+        return data if self.reward is None else data | {"reward": self.reward}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,8 +106,8 @@ class Shown(Readable, Sequence[ShownDemonstration]):
 
     def as_data(self) -> dict[str, Any]:
         """For JSON."""
-        data = {"shown": [item.as_data() for item in self.items], "shown_distance": self.distance}
-        return data | {"warnings": list(self.warnings)}
+        shown = [item.as_data() for item in self.items]
+        return {"shown": shown, "shown_distance": self.distance, "warnings": list(self.warnings)}
 
     def to_frame(self) -> dict[str, list[Any]]:
         """A table with one row per visit, by name, with the share of its demonstration."""
@@ -118,7 +118,8 @@ class Shown(Readable, Sequence[ShownDemonstration]):
         """The routes as lines of GeoJSON, with their shares and features; for domains whose states have positions."""
         features = []
         for item, places in zip(self.items, self._lines(), strict=True):
-            line, told = {"type": "LineString", "coordinates": places.tolist()}, {"share": item.share, **item.features}
+            line = {"type": "LineString", "coordinates": places.tolist()}
+            told = {"share": item.share, **item.features}
             features.append({"type": "Feature", "geometry": line, "properties": told})
         return json.dumps({"type": "FeatureCollection", "features": features}, ensure_ascii=False)
 
@@ -158,15 +159,16 @@ def show(
     """
     # A count that exceeds its limit by rounding keeps it.
     limits = {name: limit * (1 + 1e-9) + 1e-9 for name, limit in limits.items() if len(domain.mdp.goals)}
-    count, policy = whole_number(n, "the number of demonstrations", least=1), lesson.policy
-    policy = policy if lesson.recorded is None else None
+    count = whole_number(n, "the number of demonstrations", least=1)
+    policy = lesson.policy if lesson.recorded is None else None
     whole = None if policy is None else routes(domain, policy, count)
     shown, shares = whole or _grouped(select(domain, lesson, count, limits=limits, rng=rng).demonstrations)
     order = np.argsort(~is_followed(domain, shown, limits), kind="stable")
     shown, shares = shown.take(order), shares[order]
     weights = None if true_weights is None else vector(true_weights, "true_weights", domain.n_reward, "reward features")
     rewards, preferences = trajectory_counts(domain, shown)
-    items, mean = _items(domain, shown, shares, np.hstack([rewards, preferences]), weights, limits), shares @ rewards
+    items = _items(domain, shown, shares, np.hstack([rewards, preferences]), weights, limits)
+    mean = shares @ rewards
     distance = float(np.linalg.norm((mean - lesson.expectation)[compared(domain)]))
     places = None if domain.positions is None else domain.positions[shown.states]
     warnings = _warnings(domain, policy, items, shown)
@@ -181,19 +183,24 @@ def _items(
     weights: Vector | None,
     limits: Mapping[str, float],
 ) -> tuple[ShownDemonstration, ...]:
-    goals, name, items = domain.mdp.goals, domain.reward_names[0], []
-    measured = per_choice(domain.mdp, np.ascontiguousarray(domain.reward_features[:, 0]))
+    goals, measure, items = domain.mdp.goals, domain.reward_names[0], []
+    measured = per_choice(domain.mdp, domain.reward_features[:, 0])
     # On a road map the first reward feature is a length, or a time.
     is_map = domain.positions is not None or domain.mdp.duration is not None
-    has_lengths = is_map and measured.min() >= 0 and name != AT_GOAL and shown.choices is not None
+    has_lengths = is_map and measured.min() >= 0 and measure != AT_GOAL and shown.choices is not None
     for trajectory, share, row in zip(shown, shares.tolist(), counts, strict=True):
         features = dict(zip(domain.names, row.tolist(), strict=True))
-        reward = None if weights is None else float(weights @ row[: len(weights)])
-        lengths = tuple(measured[trajectory.choices].tolist()) if has_lengths else ()
-        arrives = bool(trajectory.states[-1] in goals) if len(goals) else None
-        exceeds = tuple(name for name, limit in limits.items() if features[name] > limit)
-        told = (reward, lengths, name if has_lengths else "", arrives, exceeds)
-        items.append(ShownDemonstration(share, tuple(trajectory.steps), features, *told))
+        item = ShownDemonstration(
+            share,
+            tuple(trajectory.steps),
+            features,
+            reward=None if weights is None else float(weights @ row[: len(weights)]),
+            lengths=tuple(measured[trajectory.choices].tolist()) if has_lengths else (),
+            measure=measure if has_lengths else "",
+            arrives=bool(trajectory.states[-1] in goals) if len(goals) else None,
+            exceeds=tuple(name for name, limit in limits.items() if features[name] > limit),
+        )
+        items.append(item)
     return tuple(items)
 
 
@@ -212,7 +219,8 @@ def _warnings(
     domain: Domain, policy: Vector | None, items: Sequence[ShownDemonstration], shown: Demonstrations
 ) -> tuple[str, ...]:
     """What a person would not follow in these demonstrations, each in a sentence with what to do."""
-    said, journey = [], journey_of(domain.mdp, policy)
+    said = []
+    journey = journey_of(domain.mdp, policy)
     missed = sum(item.share for item in items if item.arrives is False)
     remedy = "give each step a cost or a duration, or use discount 1"
     if journey is not None and (journey.probability < 0.99 or journey.is_endless):
@@ -227,8 +235,10 @@ def _warnings(
             break
     for name in dict.fromkeys(name for item in items for name in item.exceeds):
         share = sum(item.share for item in items if name in item.exceeds)
-        budget = f"with_budget, or --allowance {name.replace(' ', '_')}=LIMIT/journey, keeps it on every journey"
-        said.append(f"{name} is kept on average only: {share:.0%} of what is shown exceeds its limit; {budget}")
+        said.append(
+            f"{name} is kept on average only: {share:.0%} of what is shown exceeds its limit; "
+            f"with_budget, or --allowance {name.replace(' ', '_')}=LIMIT/journey, keeps it on every journey"
+        )
     return tuple(said)
 
 
@@ -237,29 +247,34 @@ def turn_lines(
 ) -> list[str]:
     """A line for each turn: where it starts, the street or action, how often and how far, and where it ends."""
     streets = [_street(action, after) for (_, action), (after, _) in pairwise(steps)]
-    turns = [list(group) for _, group in groupby(range(len(streets)), key=None if full else streets.__getitem__)]
-    lines = [_turn(steps, streets[members[0]], members, lengths, measure) for members in turns]
+    turns = groupby(range(len(streets)), key=None if full else streets.__getitem__)
+    lines = [_turn(steps, streets, list(members), lengths, measure) for _, members in turns]
     if not lines:
         state, action = steps[0]
         return [as_text(state) + ("" if action in (None, "stay") else f" ({as_text(action)})")]
     if not full and len(lines) > MOST_TURNS:
-        lines = [*lines[: MOST_TURNS - 1], f"... {len(lines) - MOST_TURNS} more turns ...", lines[-1]]
+        lines[MOST_TURNS - 1 : -1] = [f"... {len(lines) - MOST_TURNS} more turns ..."]
     return lines
 
 
-def _turn(steps: tuple[Step, ...], street: str, members: list[int], lengths: Sequence[float], measure: str) -> str:
+def _turn(
+    steps: tuple[Step, ...], streets: list[str], members: list[int], lengths: Sequence[float], measure: str
+) -> str:
+    street = streets[members[0]]
     texts = [as_text(state) for state, _ in steps[members[0] : members[-1] + 2]]
     names = [re.sub(r", [^,]* left$", "", text) for text in texts]
     between = [name for before, name in pairwise(names[:-1]) if name != before]
     # Where the streets have no names, the places are the way.
     most = MOST_TURNS if street == UNNAMED else MOST_BETWEEN
-    via = f" via {', '.join(between[:most])}{', ...' if len(between) > most else ''}" if between else ""
-    times = "" if len(members) == 1 else f" x{len(members)}"
-    far = f", {sum(lengths[number] for number in members):.4g} {measure}" if lengths else ""
+    via = ", ".join(between[:most]) + (", ..." if len(between) > most else "")
+    turn = street + (f" x{len(members)}" if len(members) > 1 else "") + (f" via {via}" if via else "")
+    if lengths:
+        turn += f", {sum(lengths[number] for number in members):.4g} {measure}"
     # What is left of a budget is said at the start, and after a turn that changes it.
-    first, last = (text.removeprefix(name) for text, name in ((texts[0], names[0]), (texts[-1], names[-1])))
-    begin, end = names[0] + first * (members[0] == 0), names[-1] + last * (last != first)
-    return f"{begin} -[{street}{times}{via}{far}]-> {end}"
+    first, last = texts[0].removeprefix(names[0]), texts[-1].removeprefix(names[-1])
+    begin = texts[0] if members[0] == 0 else names[0]
+    end = names[-1] if last == first else texts[-1]
+    return f"{begin} -[{turn}]-> {end}"
 
 
 def _street(action: Hashable | None, after: Hashable) -> str:

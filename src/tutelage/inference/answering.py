@@ -22,31 +22,8 @@ from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
 from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
 from tutelage.convex.blocks import SURFACE, box_minimum
-from tutelage.model.mdp import Domain, combined_features
+from tutelage.model.mdp import MDP, Domain, combined_features
 from tutelage.outcomes import NotConverged
-
-
-@dataclass(frozen=True, slots=True)
-class NewtonSteps:
-    """How the answers are computed, by Newton's method.
-
-    towards: the part of the way to a barrier that a step may go. armijo: the least share of the predicted decrease.
-    last: a step that predicts a smaller decrease, in units of the accuracy, is the last one, to first order; or one
-    below `least`, in nats. shorter: the factor of a step after a refused one. flat: the curvature that rounding leaves,
-    relative to the largest of the Hessian. rounding: the error of f, relative to its size.
-    """
-
-    max_steps: int = 60
-    towards: float = 0.95
-    armijo: float = 1e-4
-    last: float = 1e-2
-    least: float = 1e-14
-    shorter: float = 0.25
-    flat: float = 1e-13
-    rounding: float = 1e-10
-
-
-NEWTON = NewtonSteps()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,12 +53,23 @@ def answers_of(
     near: those of other parameters to the first lessons, or to all, to start from. accuracy: of the expectations,
     relative to their range.
     """
+    features = combined_features(domain)
+    low = np.repeat([-1.0, 0.0], [domain.n_reward, domain.n_preference])
+    scale = np.where(low < 0, theta[0], -theta[1])
+    enough = max(1e-2 * accuracy, 1e-14)
     answers = list[tuple[Vector, Vector, SoftExpansion, Matrix, Matrix]]()
     for place, lesson in enumerate(shown):
-        program = _Program(domain, theta, lesson, tau, max(NEWTON.last * accuracy, NEWTON.least))
-        x, soft = program.minimum(*program.start(near, place))
+        program = _Program(domain.mdp, features, low, scale, np.append(lesson, theta[2:]), tau, enough)
+        x = (low + 1) / 2 if tau > 0 else np.zeros(len(low))
+        soft = None
+        if near is not None and place < len(near.softs):
+            # To first order the answer of these parameters.
+            x = near.x[place]
+            x = x + program.inside(x, near.moved[place] @ (theta - near.theta))
+            soft = near.softs[place]
+        x, soft = program.minimum(x, soft)
         # To first order at the minimum, since the last step is not worth another soft policy.
-        mu = soft.expectation + soft.jacobian @ (program.scale * x - soft.weights)
+        mu = soft.expectation + soft.jacobian @ (scale * x - soft.weights)
         answers.append((x, mu, soft, *program.slopes(x, soft)))
     points, expectation, softs, moved, slopes = zip(*answers, strict=True)
     return Answers(theta, np.array(points), np.array(expectation), softs, np.array(moved), np.array(slopes))
@@ -89,54 +77,39 @@ def answers_of(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Program:
-    """f for one lesson. enough: in nats, the accuracy of soft values, and the predicted decrease that is worth another
-    soft policy.
+    """f for one lesson.
+
+    scale: (d,), the diagonal of D. target: (d,), the expectation at which the slope of f beside the barrier is zero.
+    enough: in nats, the accuracy of soft values, and the predicted decrease that is worth another soft policy.
     """
 
-    domain: Domain
-    theta: Vector
-    shown: Vector
+    mdp: MDP
+    features: Matrix
+    low: Vector
+    scale: Vector
+    target: Vector
     tau: float
     enough: float
 
-    @property
-    def low(self) -> Vector:
-        return np.repeat([-1.0, 0.0], [self.domain.n_reward, self.domain.n_preference])
-
-    @property
-    def scale(self) -> Vector:
-        """(d,), the diagonal of D."""
-        return np.asarray(np.where(self.low < 0, self.theta[0], -self.theta[1]))
-
-    @property
-    def target(self) -> Vector:
-        """(d,), the expectation at which the slope of f beside the barrier is zero."""
-        return np.concatenate([self.shown, self.theta[2:]])
-
-    def start(self, near: Answers | None, place: int) -> tuple[Vector, SoftExpansion | None]:
-        """x to start from, to first order that of a near answer; and the soft policy of that."""
-        if near is None or place >= len(near.softs):
-            return np.asarray((self.low + 1) / 2 if self.tau > 0 else np.zeros(len(self.low))), None
-        x, step = near.x[place], near.moved[place] @ (self.theta - near.theta)
-        moved = x + self.inside(x, step) if self.tau > 0 else np.asarray(np.clip(x + step, self.low, 1.0))
-        return moved, near.softs[place]
-
     def minimum(self, x: Vector, near: SoftExpansion | None) -> tuple[Vector, SoftExpansion]:
         """x of the answer, from a start, and the soft policy before the last step."""
-        rule, share, (value, soft) = NEWTON, 1.0, self.value(x, near)
+        value, soft = self.value(x, near)
         step, predicted = self.step(x, soft)
-        for n_steps in range(rule.max_steps):
+        share = 1.0
+        for n_steps in range(60):
             if share == 1 and abs(predicted) <= self.enough:
                 return x + step, soft
             outcomes.report("Newton steps", n_steps, predicted)
-            new, at_new = self.value(x + share * step, soft)
-            noise = rule.rounding * (1 + abs(value)) + self.enough
-            if new <= value - rule.armijo * share * predicted + noise:
-                x, value, soft, share = x + share * step, new, at_new, 1.0
+            there = x + share * step
+            new, at_there = self.value(there, soft)
+            rounding = 1e-10 * (1 + abs(value)) + self.enough
+            if new <= value - 1e-4 * share * predicted + rounding:
+                x, value, soft = there, new, at_there
                 step, predicted = self.step(x, soft)
+                share = 1.0
             else:
-                share *= rule.shorter
-        raise NotConverged("an answer was not found", residual=predicted, n_steps=rule.max_steps)
+                share *= 0.25
+        raise NotConverged("an answer was not found", residual=predicted, n_steps=n_steps + 1)
 
     def step(self, x: Vector, soft: SoftExpansion) -> tuple[Vector, float]:
         """The step (d,) to the minimum of the second-order model, and the decrease that it predicts."""
@@ -144,25 +117,26 @@ class _Program:
         hessian = self.scale[:, None] * soft.jacobian * self.scale
         if self.tau > 0:
             slope, bend = self.barrier(x)
-            gradient, hessian = gradient + slope, hessian + np.diag(bend)
-        hessian = hessian + (NEWTON.flat * float(np.diag(hessian).max(initial=0.0)) + 1e-300) * np.eye(len(x))
-        if self.tau > 0:
-            step = self.inside(x, np.asarray(np.linalg.solve(hessian, -gradient)))
-        else:
-            room = self.low - x, 1 - x
-            change = box_minimum(hessian, gradient, *room)
-            if change is None:
-                # So flat that rounding decides which entries are free: a step that the diagonal shortens.
-                change = box_minimum(hessian + np.diag(np.diag(hessian)), gradient, *room)
-            if change is None:
-                raise NotConverged("a step towards an answer was not found", residual=np.inf, n_steps=0)
-            step = np.clip(x + change, self.low, 1.0) - x
+            gradient = gradient + slope
+            hessian = hessian + np.diag(bend)
+        # As much curvature as rounding may leave, so that a flat model has a minimum.
+        hessian = hessian + (1e-13 * float(np.diag(hessian).max(initial=0.0)) + 1e-300) * np.eye(len(x))
+        change = np.linalg.solve(hessian, -gradient) if self.tau > 0 else self.on_box(x, gradient, hessian)
+        step = self.inside(x, np.asarray(change))
         return step, -float(gradient @ step + 0.5 * step @ hessian @ step)
+
+    def on_box(self, x: Vector, gradient: Vector, hessian: Matrix) -> Vector:
+        """The step (d,) to the minimum of a model on the box."""
+        # Where a model is so flat that rounding decides which entries are free, the diagonal shortens the step.
+        for model in (hessian, hessian + np.diag(np.diag(hessian))):
+            step = box_minimum(model, gradient, self.low - x, 1 - x)
+            if step is not None:
+                return step
+        raise NotConverged("a step towards an answer was not found", residual=np.inf, n_steps=0)
 
     def value(self, x: Vector, near: SoftExpansion | None) -> tuple[float, SoftExpansion]:
         """f at x, and the soft policy there."""
-        features = combined_features(self.domain)
-        soft = soft_expansion(self.domain.mdp, features, self.scale * x, near=near, accuracy=self.enough)
+        soft = soft_expansion(self.mdp, self.features, self.scale * x, near=near, accuracy=self.enough)
         value = soft.soft_return - float(self.target @ (self.scale * x))
         if self.tau > 0:
             value -= self.tau * float((np.log(1 - x) + np.log(x - self.low)).sum())
@@ -170,28 +144,34 @@ class _Program:
 
     def barrier(self, x: Vector) -> tuple[Vector, Vector]:
         """The first and the second derivative (d,) of the barrier."""
-        above, below = 1 / (1 - x), 1 / (x - self.low)
+        above = 1 / (1 - x)
+        below = 1 / (x - self.low)
         return self.tau * (above - below), self.tau * (above**2 + below**2)
 
     def inside(self, x: Vector, step: Vector) -> Vector:
-        """The part of a step that stays inside the barrier."""
+        """The part of a step that stays in the box, and keeps a share of its distance from a barrier."""
+        if self.tau == 0:
+            return np.clip(x + step, self.low, 1.0) - x
         with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(step > 0, (1 - x) / step, np.where(step < 0, (self.low - x) / step, np.inf))
-        return np.asarray(min(1.0, NEWTON.towards * float(room.min(initial=np.inf))) * step)
+            room = np.where(step == 0, np.inf, np.maximum((1 - x) / step, (self.low - x) / step))
+        return min(1.0, 0.95 * float(room.min(initial=np.inf))) * step
 
     def slopes(self, x: Vector, soft: SoftExpansion) -> tuple[Matrix, Matrix]:
         """dx / d theta and d mu / d theta, (d, 2 + d_c), by the derivative of the weights D x."""
-        d_r, d_c, is_reward = self.domain.n_reward, self.domain.n_preference, self.low < 0
+        is_reward = self.low < 0
         is_free = (np.abs(x) < 1 - SURFACE) & (x > self.low) | (self.tau > 0)
-        turned = np.column_stack([is_reward, -1.0 * ~is_reward, np.zeros((len(x), d_c))])
+        of_allowances = -np.eye(len(x))[:, ~is_reward]
+        turned = np.column_stack([is_reward, -1.0 * ~is_reward, np.zeros_like(of_allowances)])
         # An entry at its limit moves with it.
         direct = turned * x[:, None]
         ways = np.where(is_free[:, None], 0.0, direct)
-        pushed, hessian = soft.jacobian @ ways, soft.jacobian
-        pushed[d_r:, 2:] -= np.eye(d_c)
+        hessian = soft.jacobian
+        pushed = hessian @ ways
+        pushed[:, 2:] += of_allowances
         if self.tau > 0:
             here = soft.weights / self.scale
-            slope, bend = self.barrier(x)[0], self.barrier(here)[1]
+            slope, _ = self.barrier(x)
+            _, bend = self.barrier(here)
             hessian = hessian + np.diag(bend / self.scale**2)
             pushed -= turned * ((slope + bend * here) / self.scale**2)[:, None]
         both = is_free[:, None] & is_free

@@ -37,7 +37,7 @@ import numpy as np
 from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
-from tutelage.arrays import ArrayLike, Flags, Indices, Matrix, Readable, Vector, freeze, vector
+from tutelage.arrays import ArrayLike, Flags, Matrix, Readable, Vector, freeze, vector
 from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.constrained.problem import or_one
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
@@ -47,8 +47,6 @@ from tutelage.inference.recovery import feature_scales
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import EndlessValue, InvalidInput
 
-# A direction with less than this share of the curvature of its features is a combination without effect.
-COLLINEAR = 1e-9
 # The model is rejected below this p-value.
 REJECTED = 1e-4
 
@@ -93,7 +91,7 @@ class PreferenceEstimate(Readable):
 
     def avoided(self, level: float = 0.05) -> Flags:
         """(d_c,), whether the test rejects, at this level, that the feature is not avoided."""
-        return np.asarray(self.p_value <= level)
+        return self.p_value <= level
 
     def __str__(self) -> str:
         lines = [f"{self.n} trajectories, {100 * self.confidence:g} % intervals"]
@@ -142,7 +140,8 @@ def infer_preferences(
     if sum(walks.n for _, walks in pairs) < 2:
         raise InvalidInput("infer_preferences needs at least two trajectories; one has no standard error")
     first: Domain = pairs[0][0]
-    n_known, base = 0 if reward_weights is None else first.n_reward, np.zeros(len(first.names))
+    base = np.zeros(len(first.names))
+    n_known = 0 if reward_weights is None else first.n_reward
     if reward_weights is not None:
         base[:n_known] = vector(reward_weights, "reward_weights", n_known, "reward features")
     return _Inference(first, Behaviour.of(pairs), base, n_known).estimate(confidence)
@@ -158,7 +157,8 @@ class _Fit:
 
     def influence(self, kept: Flags) -> Matrix:
         """(k, d), how x moves with the counts, where it is determined; zero elsewhere."""
-        lift, moved = self.lift[:, kept], np.zeros(self.lift.T.shape)
+        lift = self.lift[:, kept]
+        moved = np.zeros(self.lift.T.shape)
         moved[kept] = np.linalg.pinv(lift.T @ self.soft.jacobian @ lift, rcond=1e-14, hermitian=True) @ lift.T
         return moved
 
@@ -172,92 +172,92 @@ class _Inference:
     base: Vector
     n_known: int
 
-    @property
-    def unknown(self) -> Indices:
-        """(k,), the features whose weights are unknown."""
-        return np.arange(self.n_known, len(self.domain.names))
-
     def matched(self) -> _Fit:
         """The match of all unknowns, each in the unit of what is met of its feature."""
-        d = len(self.domain.names)
-        sign = np.where(np.arange(d) < self.domain.n_reward, 1.0, -1.0)
-        x, first = self.behaviour.finite(self.base, np.diag(sign)[:, self.unknown], np.zeros(len(self.unknown)))
-        met = np.maximum(np.abs(self.behaviour.counts), np.abs(first.expectation))
-        unit = np.where(met > 0, met, 1.0)
-        lift = np.diag(sign / unit)[:, self.unknown]
-        return _Fit(lift, *self.behaviour.matched(self.base, lift, x * unit[self.unknown], first))
+        sign = np.repeat([1.0, -1.0], [self.domain.n_reward, self.domain.n_preference])
+        lift = np.diag(sign)[:, self.n_known :]
+        x, first = self.behaviour.finite(self.base, lift, np.zeros(lift.shape[1]))
+        unit = or_one(np.maximum(np.abs(self.behaviour.counts), np.abs(first.expectation)))[self.n_known :]
+        return _Fit(lift / unit, *self.behaviour.matched(self.base, lift / unit, x * unit, first))
 
     def estimate(self, confidence: float) -> PreferenceEstimate:
-        fit, d_r, d_c = self.matched(), self.domain.n_reward, self.domain.n_preference
-        counts = self.behaviour.counts
-        covariance, (low_end, high_end) = self.behaviour.covariance(fit.soft), self._range()
-        width = np.where(np.isfinite(high_end - low_end), high_end - low_end, np.abs(counts))
-        is_constant = width <= 1e-9 * np.minimum(np.abs(low_end) + np.abs(high_end), np.abs(counts)) + 1e-300
-        # No choice changes what is met of a feature, so that its weight changes nothing.
-        met = np.maximum(np.abs(counts), np.abs(fit.soft.expectation))
-        is_constant = (is_constant | (np.diag(fit.soft.jacobian) <= 1e-18 * met**2))[self.unknown]
-        # A count within its own standard error of the least or the largest that policies have.
-        from_end = np.minimum(counts - low_end, high_end - counts)
-        is_at_end = (from_end <= np.sqrt(np.maximum(np.diag(covariance), 0.0)))[self.unknown]
-        reasons = self._reasons(fit, is_constant, is_at_end)
+        fit, behaviour = self.matched(), self.behaviour
+        d_r, d_c = self.domain.n_reward, self.domain.n_preference
+        covariance = behaviour.covariance(fit.soft)
+        width, is_constant, is_unmet = self._range(fit, covariance)
+        reasons = self._reasons(fit, is_constant[self.n_known :], is_unmet[self.n_known :])
         kept = np.array([reason == "" for reason in reasons], dtype=bool)
-        influence, size = fit.influence(kept), np.abs(fit.lift).sum(axis=0)
+        influence = fit.influence(kept)
+        size = np.abs(fit.lift).sum(axis=0)
+        weight = size * fit.x
         error = size * np.sqrt(np.maximum(np.diag(influence @ covariance @ influence.T), 0.0))
         # How far the bias of the counts may move the weights.
-        moved, weight = size * (np.abs(influence) @ self.behaviour.bias), size * fit.x
+        moved = size * (np.abs(influence) @ behaviour.bias)
         p_model, log_likelihood = self._model_test(fit, influence)
-        is_unmet = is_at_end & ~is_constant
-        b = slice(len(fit.x) - d_c, None)
-        endless = np.where(weight == 0, np.nan, np.copysign(np.inf, weight))
-        strength, is_open = np.where(is_unmet, endless, np.where(kept, weight, np.nan))[b], ~kept[b]
-        p_value = np.array([self._p_value(fit, k) if kept[k] or is_unmet[k] else np.nan for k in range(len(kept))])[b]
+        # What follows is about the preferences alone.
+        b = slice(len(kept) - d_c, None)
+        is_open, is_unmet, words = ~kept[b], is_unmet[d_r:], reasons[b]
+        endless = np.where(weight[b] == 0, np.nan, np.copysign(np.inf, weight[b]))
+        strength = np.where(is_unmet, endless, np.where(is_open, np.nan, weight[b]))
+        tested = np.flatnonzero(~is_open | is_unmet)
+        p_value = np.full(d_c, np.nan)
+        p_value[tested] = [self._p_value(fit, b.start + j) for j in tested.tolist()]
         margin = np.where(is_open, np.inf, float(norm.ppf(0.5 + confidence / 2)) * error[b] + moved[b])
         middle = np.where(is_open, 0.0, strength)
-        low = np.where(is_open & is_unmet[b] & (p_value <= (1 - confidence) / 2), 0.0, middle - margin)
-        high, words = middle + margin, list(reasons[len(reasons) - d_c :])
+        is_avoided = is_open & is_unmet & (p_value <= (1 - confidence) / 2)
+        low, high = np.where(is_avoided, 0.0, middle - margin), middle + margin
         if p_model < REJECTED:
-            p_value, low, high = np.full(d_c, np.nan), np.full(d_c, -np.inf), np.full(d_c, np.inf)
+            is_open, p_value = np.ones(d_c, dtype=bool), np.full(d_c, np.nan)
+            low, high = np.full(d_c, -np.inf), np.full(d_c, np.inf)
             words = [word or "no soft policy of these features explains the trajectories" for word in words]
         return PreferenceEstimate(
             domain=self.domain,
             strength=strength,
-            standard_error=np.where(is_open | (p_model < REJECTED), np.inf, error[b]),
+            standard_error=np.where(is_open, np.inf, error[b]),
             reasons=tuple(words),
             low=low,
             high=high,
             p_value=p_value,
             reward_weights=self.base[:d_r].copy() if self.n_known else weight[:d_r],
             reward_error=np.zeros(d_r) if self.n_known else np.where(kept, error, np.inf)[:d_r],
-            n=self.behaviour.n,
+            n=behaviour.n,
             confidence=confidence,
-            bias=float((self.behaviour.bias / or_one(width)).max(initial=0.0)),
+            bias=float((behaviour.bias / or_one(width)).max(initial=0.0)),
             model_p_value=p_model,
             log_likelihood=log_likelihood,
         )
 
-    def _range(self) -> tuple[Vector, Vector]:
-        """(d,) each, the least and the largest mean count of any policy; on a network, what signs tell."""
+    def _range(self, fit: _Fit, covariance: Matrix) -> tuple[Vector, Flags, Flags]:
+        """(d,) each: the range of the mean count over all policies, on a network what signs tell of it; whether no
+        choice changes the count; whether it is within its own standard error of an end of the range.
+        """
+        counts, signs = self.behaviour.counts, self.behaviour.signs
+        low, high = np.where(signs > 0, 0.0, -np.inf), np.where(signs < 0, 0.0, np.inf)
         if self.behaviour.journeys.network is None:
             ends = [(scales.low, scales.high) for scales in map(feature_scales, self.behaviour.journeys.domains)]
             low, high = np.einsum("k,kej->ej", self.behaviour.shares, np.array(ends))
-            return low, high
-        signs = self.behaviour.signs
-        return np.where(signs > 0, 0.0, -np.inf), np.where(signs < 0, 0.0, np.inf)
+        width = np.where(np.isfinite(high - low), high - low, np.abs(counts))
+        met = np.maximum(np.abs(counts), np.abs(fit.soft.expectation))
+        is_constant = width <= 1e-9 * np.minimum(np.abs(low) + np.abs(high), np.abs(counts)) + 1e-300
+        is_constant |= np.diag(fit.soft.jacobian) <= 1e-18 * met**2
+        from_end = np.minimum(counts - low, high - counts)
+        return width, is_constant, (from_end <= np.sqrt(np.maximum(np.diag(covariance), 0.0))) & ~is_constant
 
-    def _reasons(self, fit: _Fit, is_constant: Flags, is_at_end: Flags) -> list[str]:
+    def _reasons(self, fit: _Fit, is_constant: Flags, is_unmet: Flags) -> list[str]:
         """Why each unknown is not determined; empty where it is."""
-        names = [self.domain.names[k] for k in self.unknown]
+        names, counts, n = self.domain.names[self.n_known :], self.behaviour.counts[self.n_known :], self.behaviour.n
         reasons = ["no choice changes it" if constant else "" for constant in is_constant]
-        for k in np.flatnonzero(is_at_end & ~is_constant):
-            never = f"none of the {self.behaviour.n} trajectories met it"
-            ended = f"the {self.behaviour.n} trajectories keep it, within its sampling error, at the end of its range"
-            reasons[k] = never if self.behaviour.counts[self.unknown[k]] == 0 else ended
-        active = np.flatnonzero([not reason for reason in reasons])
+        for k in np.flatnonzero(is_unmet):
+            reasons[k] = f"the {n} trajectories keep it, within its sampling error, at the end of its range"
+            if counts[k] == 0:
+                reasons[k] = f"none of the {n} trajectories met it"
+        active = np.flatnonzero(~is_constant & ~is_unmet)
         lift = fit.lift[:, active]
         hessian = lift.T @ fit.soft.jacobian @ lift
         size = np.sqrt(np.maximum(np.diag(hessian), np.finfo(np.float64).tiny))
         values, vectors = np.linalg.eigh(hessian / size[:, None] / size)
-        without = vectors[:, values <= COLLINEAR]
+        # A direction with so small a share of the curvature of its features is a combination without effect.
+        without = vectors[:, values <= 1e-9]
         for i, k in enumerate(active):
             if np.abs(without[i]).max(initial=0.0) > 1e-3:
                 along = without[:, np.abs(without[i]).argmax()]
@@ -288,27 +288,30 @@ class _Inference:
 
         And the logarithm of the likelihood of the choices that were seen.
         """
-        parts, slope, logs = [], np.zeros(len(self.behaviour.counts)), 0.0
-        for domain, walks, soft in self.behaviour.softs(fit.soft):
-            counts = np.hstack(trajectory_counts(domain, walks))
+        behaviour, n = self.behaviour, self.behaviour.n
+        rows = []
+        slope, logs = np.zeros(len(behaviour.counts)), 0.0
+        for domain, walks, soft in behaviour.softs(fit.soft):
+            apart = np.hstack(trajectory_counts(domain, walks)) - soft.ahead[walks.states[walks.offsets[:-1]]]
             surprise, change, likelihood = _surprise(domain, walks, soft)
-            parts.append(np.column_stack([counts - soft.ahead[walks.states[walks.offsets[:-1]]], surprise]))
-            slope, logs = slope + change / self.behaviour.n, logs + likelihood
-        apart, surprise = np.vstack(parts)[:, :-1], np.vstack(parts)[:, -1]
-        moments = np.column_stack([apart[:, : self.n_known], surprise])
+            rows.append(np.column_stack([apart, surprise]))
+            slope += change / n
+            logs += likelihood
+        deviations = np.vstack(rows)
+        apart = deviations[:, :-1]
+        moments = np.delete(deviations, slice(self.n_known, -1), axis=1)
         slopes = np.vstack([fit.soft.jacobian[: self.n_known], slope])
         corrected = moments - apart @ influence.T @ (slopes @ fit.lift).T
-        size, bias = corrected.std(axis=0, ddof=1), self.behaviour.bias
-        varies = size > 1e-9 * (np.abs(moments).max(axis=0) + np.abs(bias).max(initial=0.0))
+        size = corrected.std(axis=0, ddof=1)
+        varies = size > 1e-9 * (np.abs(moments).max(axis=0) + np.abs(behaviour.bias).max(initial=0.0))
         k = int(varies.sum())
-        if k == 0 or self.behaviour.n <= k + 1:
+        if k == 0 or n <= k + 1:
             return math.nan, logs
         # Deviations within the truncation bias of the counts are none.
-        allowed = np.append(bias[: self.n_known], 0.0)[varies]
-        mean = moments.mean(axis=0)[varies]
-        mean = np.sign(mean) * np.maximum(np.abs(mean) - allowed, 0.0) / size[varies]
+        allowed = np.append(behaviour.bias[: self.n_known], 0.0)
+        mean = moments.mean(axis=0)
+        mean = (np.sign(mean) * np.maximum(np.abs(mean) - allowed, 0.0))[varies] / size[varies]
         spread = np.linalg.pinv(np.atleast_2d(np.corrcoef(corrected[:, varies], rowvar=False)), rcond=1e-8)
-        n = self.behaviour.n
         statistic = n * float(mean @ spread @ mean) * (n - k) / (k * (n - 1))
         return float(f_distribution.sf(statistic, k, n - k)), logs
 

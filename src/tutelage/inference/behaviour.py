@@ -24,11 +24,6 @@ from tutelage.inference.recovery import count_covariance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import EndlessValue, InvalidInput
 
-# The match of counts, relative to what is met of each feature.
-MATCHED = 1e-9
-# Doublings of the cost at which the search for a finite soft value gives up.
-MOST_DOUBLINGS = 12
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Total:
@@ -57,16 +52,17 @@ class Behaviour:
     @staticmethod
     def of(pairs: Sequence[tuple[Domain, Demonstrations]]) -> "Behaviour":
         """Behaviour in domains with the same features."""
-        names = pairs[0][0].reward_names, pairs[0][0].preference_names
-        for number, (domain, _) in enumerate(pairs):
-            if (domain.reward_names, domain.preference_names) != names:
-                told = f"domain {number} has the features {list(domain.names)}, but domain 0 {list(pairs[0][0].names)}"
-                raise InvalidInput(f"{told}; weights are shared by name, so give all the same features in one order")
+        first = pairs[0][0]
         n = sum(walks.n for _, walks in pairs)
-        counts, bias, domains = np.zeros(len(pairs[0][0].names)), np.zeros(len(pairs[0][0].names)), []
-        for domain, walks in pairs:
+        counts, bias, domains = np.zeros(len(first.names)), np.zeros(len(first.names)), []
+        for number, (domain, walks) in enumerate(pairs):
+            if (domain.reward_names, domain.preference_names) != (first.reward_names, first.preference_names):
+                raise InvalidInput(
+                    f"domain {number} has the features {list(domain.names)}, but domain 0 {list(first.names)}; "
+                    "weights are shared by name, so give all the same features in one order"
+                )
             seen = empirical_expectation(domain, walks)
-            counts += walks.n / n * np.concatenate([seen.reward, seen.preference])
+            counts += walks.n / n * np.append(seen.reward, seen.preference)
             bias += walks.n / n * seen.bias
             starts = np.bincount(walks.states[walks.offsets[:-1]], minlength=domain.mdp.n_states) / walks.n
             domains.append(replace(domain, mdp=domain.mdp.starting_in(starts)))
@@ -92,11 +88,13 @@ class Behaviour:
 
     def total(self, weights: Vector, near: tuple[SoftExpansion, ...] = ()) -> Total:
         """The soft return of all domains to second order. near: their soft policies at nearby weights."""
-        value, rounding, d = 0.0, 0.0, len(weights)
-        expectation, jacobian, each = np.zeros(d), np.zeros((d, d)), []
+        d = len(weights)
+        value, expectation, jacobian = 0.0, np.zeros(d), np.zeros((d, d))
+        rounding, each = 0.0, list[SoftExpansion]()
         for share, soft in zip(self.shares, self.journeys.expand(weights, near), strict=True):
-            value, expectation = value + share * soft.soft_return, expectation + share * soft.expectation
-            jacobian = jacobian + share * soft.jacobian
+            value += share * soft.soft_return
+            expectation += share * soft.expectation
+            jacobian += share * soft.jacobian
             largest = float(np.abs(soft.solved.value).max())
             rounding += share * (16 * EPSILON * largest + soft.solved.error_bound)
             if self.journeys.network is None:
@@ -115,9 +113,9 @@ class Behaviour:
 
     def finite(self, base: Vector, lift: Matrix, x: Vector) -> tuple[Vector, Total]:
         """x, or where its soft value is infinite, other unknowns with a cost on everything; and the sum there."""
-        feature, column = np.abs(lift).argmax(axis=0), np.arange(len(x))
-        cost = -self.signs[feature] / lift[feature, column]
-        for doubling in range(MOST_DOUBLINGS):
+        feature = np.abs(lift).argmax(axis=0)
+        cost = -self.signs[feature] / lift[feature, np.arange(len(x))]
+        for doubling in range(12):
             try:
                 return x, self.total(base + lift @ x)
             except EndlessValue:
@@ -126,24 +124,27 @@ class Behaviour:
 
     def matched(self, base: Vector, lift: Matrix, x: Vector, near: Total | None = None) -> tuple[Vector, Total]:
         """argmin over x of f(base + L x), without any limit on x, and the sum there. near: the sum at the start."""
-        start, first = (x, near) if near is not None else self.finite(base, lift, x)
+        first = near
+        if first is None:
+            x, first = self.finite(base, lift, x)
         if not len(x):
             return x, first
         target = lift.T @ self.counts
 
         def expand(point: Vector, last: Total | None) -> Expansion[Total]:
-            nearest = first if last is None else last
             try:
-                total = first if last is None else self.total(base + lift @ point, nearest.each)
+                total = first if last is None else self.total(base + lift @ point, last.each)
             except EndlessValue:
                 # The step was too long; the method takes a shorter one.
-                return Expansion(np.inf, np.zeros_like(target), np.zeros((len(x), len(x))), 0.0, 0.0, nearest)
-            reached, ahead = lift.T @ total.expectation, float(target @ point)
+                return Expansion(np.inf, np.zeros_like(target), np.zeros((len(x), len(x))), 0.0, 0.0, last or first)
+            reached = lift.T @ total.expectation
+            ahead = float(target @ point)
             noise = total.rounding * (1 + float(np.abs(reached).max(initial=0.0)))
             hessian = lift.T @ total.jacobian @ lift
             error = total.rounding + EPSILON * abs(ahead)
             return Expansion(total.soft_return - ahead, reached - target, hessian, noise, error, total)
 
         free = Block(np.zeros(len(x)), np.inf, np.inf, True, np.arange(len(x)))
-        minimum = proximal_newton(expand, [free], start, tolerance=MATCHED)
+        # Relative to what is met of each feature.
+        minimum = proximal_newton(expand, [free], x, tolerance=1e-9)
         return minimum.answer.x, minimum.answer.here.source

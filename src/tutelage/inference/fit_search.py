@@ -27,7 +27,7 @@ from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers
-from tutelage.inference.misfit import FITS, LARGEST, SMALLEST, TYPICAL, Evidence, Fit, Search
+from tutelage.inference.misfit import LEAST_GAIN, MOST_EVALUATIONS, SMOOTHING, TYPICAL, Evidence, Fit, Search
 from tutelage.model.mdp import combined_features
 from tutelage.outcomes import NotConverged, TutelageError
 
@@ -49,54 +49,10 @@ class Effort:
     n_more_paths: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StartRule:
-    """Where searches start.
-
-    shares: of random learners, the share of the largest mu_c that is the allowance of all preferences; None for
-    allowances drawn one by one. across: how far an allowance is moved across its kink, relatively. n_changes: how often
-    the best fit is changed so. helps: the share of the cost that must remain at most. apart: fits whose penalties
-    differ by less, relatively, and whose allowances, in units of the range, are the same.
-    """
-
-    shares: tuple[float | None, ...] = (0.02, 0.2, None, 0.02, 0.2, None)
-    across: float = 0.03
-    n_changes: int = 3
-    helps: float = 0.25
-    apart: float = 1e-2
-
-
-@dataclass(frozen=True, slots=True)
-class GuessRule:
-    """How a first guess is computed.
-
-    small: the weight that prefers small multipliers where the answers do not determine them. enough: a cost that ends a
-    search. starts: multipliers to start from. share, shortest: the longest step, this share of a variable, or this.
-    readings: multipliers from the first of these shares of the largest on are paid in full, and up to the second not at
-    all. exact_match, sampled_match: an answer this close to its lesson, relative to the range of the feature, matches
-    it.
-    """
-
-    small: float = 1e-4
-    enough: float = 1e-6
-    starts: tuple[float, ...] = (0.1, 1.0)
-    share: float = 0.6
-    shortest: float = 0.5
-    readings: tuple[tuple[float, float], ...] = ((0.7, 0.1), (0.5, 0.5), (np.inf, 0.05))
-    exact_match: float = 1e-6
-    sampled_match: float = 0.02
-
-
+THOROUGH = Effort()
 Softs = tuple[SoftExpansion, ...]
-THOROUGH, START, GUESS = Effort(), StartRule(), GuessRule()
-
-
-class Path(NamedTuple):
-    """Where a path starts, its smoothing, and answers near its start, if it has no smoothing and they are known."""
-
-    start: Vector
-    smoothing: tuple[float, ...]
-    near: Answers | None = None
+# Where a path starts, and answers near its start, if they are known. Then it has no smoothing.
+Path = tuple[Vector, Answers | None]
 
 
 class Searches(NamedTuple):
@@ -131,50 +87,59 @@ def more_searches(evidence: Evidence, begun: Searches, effort: Effort) -> Search
 
 def _followed(evidence: Evidence, begun: Searches, budget: outcomes.Budget, n_paths: int, n_straight: int) -> Searches:
     """Follow paths until a fit is good, after at least n_paths, or the budget is used up."""
-    goal, ends, number, paths = evidence.goal, list(begun.ends), begun.n_followed, begun.paths
-    while number < len(paths):
-        cost = _best(ends).value if ends else np.inf
-        is_good = cost <= goal.good or (number >= goal.n_few and cost <= goal.rough)
-        if ends and ((number >= max(goal.n_least, n_paths) and is_good) or budget.left <= 0):
+    ends, number = list(begun.ends), begun.n_followed
+    while number < len(begun.paths):
+        if ends and (budget.left <= 0 or _is_enough(evidence, _best(ends).value, number, n_paths)):
             break
+        start, near = begun.paths[number]
+        number += 1
         # The first fit is free, so there is one.
-        left, path, number = budget.left if ends else UNLIMITED, paths[number], number + 1
-        if len(path.smoothing) == 1:
+        left = budget.left if ends else UNLIMITED
+        if near is not None:
             left = min(left, n_straight)
         spent = outcomes.Budget(left)
-        ends += _search(evidence, path, spent)
+        ends += _search(evidence, start, near, spent)
         budget.left -= left - spent.left
-        if number == goal.n_few and ends:
+        if number == 2 and ends:
             ends += _changed(evidence, _best(ends), budget)
     if not ends:
         raise NotConverged("no soft learner near the starts gives an answer", residual=np.inf, n_steps=0)
-    is_new = not begun.ends or _best(ends) is not _best(begun.ends)
-    if is_new and _best(ends).value > goal.rough:
+    if not begun.ends or _best(ends) is not _best(begun.ends):
         ends += _changed(evidence, _best(ends), budget)
-    return Searches(tuple(ends), paths, number)
+    return Searches(tuple(ends), begun.paths, number)
+
+
+def _is_enough(evidence: Evidence, cost: float, n_followed: int, n_paths: int) -> bool:
+    """Whether the fits found are good enough, for the number of paths that were followed."""
+    if evidence.is_sampled:
+        return n_followed >= max(3, n_paths) and cost <= evidence.good
+    # After four paths a misfit of 0.01 is enough: one more answer tells more.
+    good = 0.5 * 0.01**2 if n_followed >= 4 else evidence.good
+    return n_followed >= max(1, n_paths) and cost <= good
 
 
 def _paths(evidence: Evidence, last: Search | None, budget: outcomes.Budget) -> list[Path]:
     """The paths in the order in which they are followed. last: the best fit of all answers but the last."""
-    first, others = list[Path](), [Path(start, FITS.smoothing) for start in _starts(evidence)]
+    first = list[Path]()
     with suppress(TutelageError), outcomes.spending(budget):
-        first = [Path(start, FITS.smoothing[-1:], near) for start, near in guesses(evidence)]
+        first += guesses(evidence)
+    others: list[Path] = [(start, None) for start in _starts(evidence)]
     if last is None:
         return [*first, *others]
     u = evidence.inside(evidence.described(last).theta)
-    others = [Path(u, FITS.smoothing), *others]
+    others = [(u, None), *others]
     # A round has steps for one kind of path beside that from the last fit, so the kinds take turns. Samples are
     # explained by many learners, and the first kind finds the simpler ones.
     is_first = evidence.is_sampled or len(evidence.shown) % 2
     both = [*first, *others] if is_first else [*others, *first]
-    return [Path(u, FITS.smoothing[-1:], last.answer.here.source), *both]
+    return [(u, last.answer.here.source), *both]
 
 
-def _search(evidence: Evidence, path: Path, budget: outcomes.Budget) -> list[Search]:
+def _search(evidence: Evidence, start: Vector, near: Answers | None, budget: outcomes.Budget) -> list[Search]:
     """The end of a path, or none where that is not reached."""
     if budget.left > 0:
         with suppress(TutelageError), outcomes.spending(budget):
-            return [evidence.search(*path)]
+            return [evidence.search(start, near, SMOOTHING if near is None else (0.0,))]
     if outcomes.is_over():
         raise NotConverged("there was no time to find a fit", residual=np.inf, n_steps=0)
     return []
@@ -189,31 +154,36 @@ def fits_near(evidence: Evidence, *near: Vector) -> tuple[Fit, ...]:
     ends = list[Search]()
     for theta in near:
         with suppress(TutelageError):
-            ends.append(evidence.search(evidence.inside(theta), FITS.smoothing[-1:]))
+            ends.append(evidence.search(evidence.inside(theta), None, (0.0,)))
     return fits_of(evidence, ends)
 
 
 def _starts(evidence: Evidence) -> list[Vector]:
     """u of random learners, new ones each round."""
-    rng, limits = np.random.default_rng(len(evidence.shown)), evidence.limits
-    starts, largest = list[Vector](), float(evidence.most.max(initial=0.0)) / evidence.unit[2:]
-    for share in START.shares:
-        drawn = rng.choice([0.0, 0.05, 1.0], len(evidence.most)) * limits[1][2:]
-        delta = drawn if share is None else share * largest
-        starts.append(np.concatenate([TYPICAL * np.exp(rng.uniform(-1, 1, 2)), delta]))
-    return [np.clip(start, *limits) for start in starts]
+    rng = np.random.default_rng(len(evidence.shown))
+    lower, upper = evidence.limits
+    starts = list[Vector]()
+    # All allowances are this share of the largest mu_c, or each is drawn.
+    for share in (0.02, 0.2, None) * 2:
+        delta = rng.choice([0.0, 0.05, 1.0], len(evidence.most)) * upper[2:]
+        if share is not None:
+            delta = share * (float(evidence.most.max(initial=0.0)) / evidence.unit[2:])
+        penalties = TYPICAL * np.exp(rng.uniform(-1, 1, 2))
+        starts.append(np.clip(np.append(penalties, delta), lower, upper))
+    return starts
 
 
-def _changed(evidence: Evidence, search: Search, budget: outcomes.Budget) -> list[Search]:
+def _changed(evidence: Evidence, best: Search, budget: outcomes.Budget) -> list[Search]:
     """Better fits, in which one preference after the other is moved across its kink, or left out."""
-    best, better = search, list[Search]()
+    better = list[Search]()
     # Without mu_c there are too many ways to change a fit: random starts are worth more of the budget.
-    for _ in range(START.n_changes if evidence.is_sampled else 0):
-        if best.value <= evidence.goal.good:
+    for _ in range(3 if evidence.is_sampled else 0):
+        if best.value <= evidence.good:
             break
-        paths = [Path(start, FITS.smoothing[-1:], best.answer.here.source) for start in _across_kinks(evidence, best)]
-        tried = [end for path in paths for end in _search(evidence, path, budget)]
-        if not tried or _best(tried).value > START.helps * best.value:
+        tried = list[Search]()
+        for start in _across_kinks(evidence, best):
+            tried += _search(evidence, start, best.answer.here.source, budget)
+        if not tried or _best(tried).value > 0.25 * best.value:
             break
         best = _best(tried)
         better.append(best)
@@ -222,17 +192,20 @@ def _changed(evidence: Evidence, search: Search, budget: outcomes.Budget) -> lis
 
 def _across_kinks(evidence: Evidence, search: Search) -> list[Vector]:
     """u with one allowance below the largest mu_c where nothing is paid, above the least where all is, or none."""
-    answers, starts = search.answer.here.source, list[Vector]()
+    u, answers = search.answer.x, search.answer.here.source
     done = answers.expectation[:, evidence.domain.n_reward :] / evidence.unit[2:]
-    for j, paid in enumerate(answers.paid.T / answers.theta[1]):
-        values = [evidence.limits[1][2 + j]]
-        if (paid <= SURFACE).all():
-            values = [(1 - START.across) * float(done[:, j].max())]
-        elif (paid >= 1 - SURFACE).all():
-            values.append((1 + START.across) * float(done[:, j].min()))
+    lower, upper = evidence.limits
+    starts = list[Vector]()
+    for j, share in enumerate(answers.paid.T / answers.theta[1]):
+        values = [upper[2 + j]]
+        if (share <= SURFACE).all():
+            values = [0.97 * done[:, j].max()]
+        elif (share >= 1 - SURFACE).all():
+            values.append(1.03 * done[:, j].min())
         for value in values:
-            changed = np.where(np.arange(len(search.answer.x)) == 2 + j, value, search.answer.x)
-            starts.append(np.asarray(np.clip(changed, *evidence.limits)))
+            changed = u.copy()
+            changed[2 + j] = value
+            starts.append(np.clip(changed, lower, upper))
     return starts
 
 
@@ -241,7 +214,7 @@ def fits_of(evidence: Evidence, ends: Sequence[Search]) -> tuple[Fit, ...]:
     distinct, points = list[Fit](), list[Vector]()
     for fit in sorted(map(evidence.described, ends), key=lambda fit: fit.cost):
         point = np.append(np.log(fit.theta[:2]), fit.theta[2:] / evidence.unit[2:])
-        if not any(np.isclose(point, other, rtol=0, atol=START.apart).all() for other in points):
+        if not any(np.isclose(point, other, rtol=0, atol=1e-2).all() for other in points):
             distinct.append(fit)
             points.append(point)
     return tuple(distinct)
@@ -252,45 +225,51 @@ def shared_lifts(evidence: Evidence, signs: Matrix) -> Matrix:
 
     signs: (n, d_r), of the misses; zero where a is free.
     """
-    (n, d_r), d_c, unit, free = signs.shape, evidence.domain.n_preference, evidence.unit, np.nonzero(signs == 0)
-    lifts = np.zeros((n, d_r + d_c, 1 + d_c + len(free[0])))
-    lifts[:, :d_r, 0] = unit[0] * signs
-    lifts[:, d_r:, 1 : 1 + d_c] = -unit[1] * np.eye(d_c)
-    lifts[(*free, 1 + d_c + np.arange(len(free[0])))] = unit[0]
+    n, d_r = signs.shape
+    d_c = evidence.domain.n_preference
+    answer, feature = np.nonzero(signs == 0)
+    lifts = np.zeros((n, d_r + d_c, 1 + d_c + len(answer)))
+    lifts[:, :d_r, 0] = evidence.unit[0] * signs
+    lifts[:, d_r:, 1 : 1 + d_c] = -evidence.unit[1] * np.eye(d_c)
+    lifts[answer, feature, 1 + d_c + np.arange(len(answer))] = evidence.unit[0]
     return lifts
 
 
 def shared_misfits(evidence: Evidence, lifts: Matrix, z: Vector, last: Softs | None) -> Residuals[Softs]:
     """The weighted misfits of the first guess and their derivative in z."""
     mdp, features = evidence.domain.mdp, combined_features(evidence.domain)
+    near = last or (None,) * len(lifts)
     softs = tuple(
-        soft_expansion(mdp, features, lift @ z, accuracy=1e-9, near=None if last is None else last[place])
-        for place, lift in enumerate(lifts)
+        soft_expansion(mdp, features, lift @ z, accuracy=1e-9, near=soft)
+        for lift, soft in zip(lifts, near, strict=True)
     )
-    slopes = evidence.weight @ np.array([soft.jacobian @ lift for soft, lift in zip(softs, lifts, strict=True)])
     misfits = evidence.misfits(np.array([soft.expectation for soft in softs])).ravel()
-    jacobian = np.vstack([slopes.reshape(-1, len(z)), GUESS.small * np.eye(len(z))])
-    return Residuals(np.append(misfits, GUESS.small * z), jacobian, softs)
+    slopes = evidence.weight @ np.array([soft.jacobian @ lift for soft, lift in zip(softs, lifts, strict=True)])
+    # Prefer small multipliers where the answers do not determine them.
+    small = 1e-4
+    jacobian = np.vstack([slopes.reshape(-1, len(z)), small * np.eye(len(z))])
+    return Residuals(np.append(misfits, small * z), jacobian, softs)
 
 
 def _shared(evidence: Evidence, lifts: Matrix) -> LeastSquares[Softs]:
-    """The best z from any of the starts."""
-    parts, ends = [1, evidence.domain.n_preference], list[LeastSquares[Softs]]()
-    parts.append(lifts.shape[2] - sum(parts))
-    lower = np.repeat([SMALLEST[0], 0.0, -LARGEST[0]], parts)
-    upper = np.repeat([LARGEST[0], LARGEST[1], LARGEST[0]], parts)
+    """The best z from two starts, which differ in the multipliers."""
+    d_c = evidence.domain.n_preference
+    parts = [1, d_c, lifts.shape[2] - 1 - d_c]
+    least, most = evidence.limits
+    lower = np.repeat([least[0], 0.0, -most[0]], parts)
+    upper = np.repeat([most[0], most[1], most[0]], parts)
 
     def near(z: Vector) -> tuple[Vector, Vector]:
-        longest = np.maximum(GUESS.share * np.abs(z), GUESS.shortest)
+        longest = np.maximum(0.6 * np.abs(z), 0.5)
         return np.maximum(lower, z - longest), np.minimum(upper, z + longest)
 
-    for multiplier in GUESS.starts:
-        start, evaluate = np.repeat([TYPICAL[0], multiplier, 0.0], parts), partial(shared_misfits, evidence, lifts)
-        end = least_squares(
-            evaluate, start, near, enough=GUESS.enough, gain=FITS.gain, max_evaluations=FITS.n_evaluations
-        )
+    ends = list[LeastSquares[Softs]]()
+    evaluate, enough = partial(shared_misfits, evidence, lifts), 1e-6
+    for multiplier in (0.1, 1.0):
+        start = np.repeat([TYPICAL[0], multiplier, 0.0], parts)
+        end = least_squares(evaluate, start, near, enough=enough, gain=LEAST_GAIN, max_evaluations=MOST_EVALUATIONS)
         ends.append(end)
-        if end.value <= GUESS.enough:
+        if end.value <= enough:
             break
     return min(ends, key=lambda end: end.value)
 
@@ -298,21 +277,25 @@ def _shared(evidence: Evidence, lifts: Matrix) -> LeastSquares[Softs]:
 def guesses(evidence: Evidence) -> list[tuple[Vector, Answers]]:
     """u of learners that give about these answers, one for each reading of the multipliers, and about their answers."""
     d_r, d_c = evidence.domain.n_reward, evidence.domain.n_preference
-    matched = GUESS.sampled_match if evidence.is_sampled else GUESS.exact_match
     apart = np.array(evidence.shown) - evidence.target[:, :d_r]
-    is_missed = np.abs(apart) > matched * evidence.scales.unit[:d_r]
+    is_missed = np.abs(apart) > (0.02 if evidence.is_sampled else 1e-6) * evidence.scales.unit[:d_r]
     best = _shared(evidence, shared_lifts(evidence, np.where(is_missed, np.sign(apart), 0.0))).answer
-    q, softs = best.x[1 : 1 + d_c], best.here.source
-    weights, expectation = np.array([soft.weights for soft in softs]), np.array([soft.expectation for soft in softs])
-    largest = max(float(q.max(initial=0.0)), float(SMALLEST[1]))
+    q = best.x[1 : 1 + d_c]
+    softs = best.here.source
+    weights = np.array([soft.weights for soft in softs])
+    expectation = np.array([soft.expectation for soft in softs])
+    lower, upper = evidence.limits
     done = expectation[:, d_r:].mean(axis=0) / evidence.unit[2:]
+    largest = max(float(q.max(initial=0.0)), lower[1])
     learners = []
-    for full, absent in GUESS.readings:
-        delta = np.where(q >= full * largest, 0.0, np.where(q <= absent * largest, evidence.limits[1][2:], done))
-        violation = largest if np.isfinite(full) else 1.5 * largest
-        u = np.clip(np.concatenate([[best.x[0], violation], delta]), *evidence.limits)
-        theta, low = evidence.unit * u, np.repeat([-1.0, 0.0], [d_r, d_c])
-        x = np.clip(weights / np.where(low < 0, theta[0], -theta[1]), low, 1.0)
+    # Multipliers from this share of the largest on are paid in full, and up to that share not at all; C_c is so many
+    # times the largest.
+    for full, absent, factor in ((0.7, 0.1, 1.0), (0.5, 0.5, 1.0), (np.inf, 0.05, 1.5)):
+        delta = np.where(q >= full * largest, 0.0, np.where(q <= absent * largest, upper[2:], done))
+        u = np.clip(np.concatenate([[best.x[0], factor * largest], delta]), lower, upper)
+        theta = evidence.unit * u
+        low, scale = np.repeat([[-1.0, 0.0], [theta[0], -theta[1]]], [d_r, d_c], axis=1)
+        x = np.clip(weights / scale, low, 1.0)
         unmoved = np.zeros((*x.shape, len(theta)))
         learners.append((u, Answers(theta, x, expectation, softs, unmoved, unmoved)))
     return learners

@@ -8,7 +8,7 @@ delta_j is the least mu_c[j] at which one was paid. Whether it gives the answers
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -23,14 +23,12 @@ from tutelage.inference.version_space import Contradiction, Explained, fitted_sp
 from tutelage.learners.exact import SoftLearner
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, NotConverged
-from tutelage.roles import Round, check_lesson
+from tutelage.roles import Response, Round, check_lesson
 
-# The error of an exact answer, relative to the range of each feature, and how much further a fit may be from it.
-EXACT_ANSWER, MOST_MISFIT = 1e-12, 1e-8
+# The error of an exact answer, relative to the range of each feature.
+EXACT_ANSWER = 1e-12
 # A learner gives the answers seen if it misses them by at most this, relative to the range of each feature.
 REPRODUCED = 1e-6
-# Answers may be as inexact as their residuals say, in units of the largest feature, but not more than this.
-LARGEST_RESIDUAL = 1e-5
 
 Observed = Literal["expectation", "reward"]
 Verdict = Literal["there", "not there", "open"]
@@ -176,75 +174,76 @@ def estimate_from(
         raise InvalidInput("infer_learner needs at least one round; teach a lesson first")
     if observed not in ("expectation", "reward"):
         raise InvalidInput(f"observed must be 'expectation' or 'reward', got {observed!r}")
-    lessons = [check_lesson(domain, taught.response.lesson).expectation for taught in rounds]
+    responses = [taught.response for taught in rounds]
     exact = np.zeros(len(domain.names))
-    bias = [exact if taught.response.bias is None else taught.response.bias for taught in rounds]
     evidence = Evidence(
         domain,
-        shown=_rows(lessons),
-        seen=_rows([taught.response.expectation.both for taught in rounds]),
-        bias=_rows(bias),
+        shown=_rows(check_lesson(domain, response.lesson).expectation for response in responses),
+        seen=_rows(response.expectation.both for response in responses),
+        bias=_rows(exact if response.bias is None else response.bias for response in responses),
         n_seen=domain.n_reward if observed == "reward" else len(domain.names),
         n_trajectories=n_trajectories,
     )
     if observed == "expectation" and not n_trajectories:
-        return _exact(evidence, rounds, accuracy)
+        return _exact(evidence, responses, accuracy)
     searches = search_fits(evidence, effort) if begun is None else more_searches(evidence, begun, effort)
     return _fitted(evidence, searches, accuracy, has_intervals=has_intervals)
 
 
-def _rows(arrays: Sequence[Vector]) -> tuple[tuple[float, ...], ...]:
+def _rows(arrays: Iterable[Vector]) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(array.tolist()) for array in arrays)
 
 
-def _exact(evidence: Evidence, rounds: Sequence[Round], accuracy: float) -> LearnerEstimate:
+def _exact(evidence: Evidence, responses: Sequence[Response], accuracy: float) -> LearnerEstimate:
     """The estimate from exact expectations."""
-    domain, scales, answers, contradiction = evidence.domain, evidence.scales, list[Answer](), ""
+    scales, answers, contradiction = evidence.scales, list[Answer](), ""
     try:
-        for place, taught in enumerate(rounds):
-            answers.append(_recovered(evidence, place, taught, accuracy))
+        for place, response in enumerate(responses):
+            answers.append(_recovered(evidence, place, response, accuracy))
         space, explained = narrowed(answers, scales, evidence.everything)
         plausible = _most_plausible(scales, answers, space, explained)
         misfit = _misfit(evidence, plausible)
         if misfit > REPRODUCED:
-            for closer in fits_near(evidence, plausible):
-                again = _misfit(evidence, closer.theta)
-                plausible, misfit = (closer.theta, again) if again < misfit else (plausible, misfit)
+            for fit in fits_near(evidence, plausible):
+                if _misfit(evidence, fit.theta) < misfit:
+                    plausible, misfit = fit.theta, _misfit(evidence, fit.theta)
     except Contradiction as failure:
         space, explained, contradiction = evidence.everything, [], str(failure)
         plausible, misfit = fits_of(evidence, search_fits(evidence, THOROUGH).ends)[0].theta, math.inf
     residual = max((answer.residual for answer in answers), default=math.inf)
-    known = (tuple(answers), tuple(explained))
-    return LearnerEstimate(domain, space, residual, contradiction, plausible, misfit <= REPRODUCED, *known)
+    known = LearnerEstimate(evidence.domain, space, residual, contradiction, plausible, misfit <= REPRODUCED)
+    return replace(known, answers=tuple(answers), explained=tuple(explained))
 
 
 def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_intervals: bool) -> LearnerEstimate:
     """The estimate by least squares."""
     best, *others = fits_of(evidence, searches.ends)
     misfit = float((np.abs(best.answers - evidence.target) / evidence.scales.unit)[:, : evidence.n_seen].max())
-    contradiction, space = misfit_of(best, evidence), evidence.everything
+    contradiction = misfit_of(best, evidence)
+    space = evidence.everything
     if has_intervals and not contradiction:
         space = fitted_space(evidence, (best, *others), accuracy)
-    is_near = best.cost <= evidence.goal.good if evidence.is_sampled else misfit <= REPRODUCED
-    known = (evidence.domain, space, misfit, contradiction, best.theta, contradiction == "" and is_near)
-    return LearnerEstimate(*known, rivals=rivals_of(evidence, best, others), searches=searches)
+    is_near = best.cost <= evidence.good if evidence.is_sampled else misfit <= REPRODUCED
+    explains = is_near and not contradiction
+    known = LearnerEstimate(evidence.domain, space, misfit, contradiction, best.theta, explains)
+    return replace(known, rivals=rivals_of(evidence, best, others), searches=searches)
 
 
-def _recovered(evidence: Evidence, place: int, taught: Round, accuracy: float) -> Answer:
-    domain, number = evidence.domain, place + 1
+def _recovered(evidence: Evidence, place: int, response: Response, accuracy: float) -> Answer:
+    number = place + 1
     try:
-        answer = recover(domain, evidence.shown[place], evidence.seen[place], accuracy)
+        answer = recover(evidence.domain, evidence.shown[place], evidence.seen[place], accuracy)
     except NotConverged as failure:
         raise Contradiction(f"no finite weights explain the answer of round {number}: {failure}") from None
-    if answer.residual > max(MOST_MISFIT, 100 * accuracy):
+    if answer.residual > max(1e-8, 100 * accuracy):
         raise Contradiction(
             f"the answer of round {number} is not that of a soft learner: "
             f"the nearest misses it by {answer.residual:.2g} of the range of a feature"
         )
-    # The residual of a response is in units of the largest feature, rounded to a power of two.
-    largest = float(np.abs(domain.preference_features).max(initial=0.0))
-    residual = 0.0 if taught.response.certificate is None else taught.response.certificate.residual
-    return replace(answer, blur=2 * largest * min(residual, LARGEST_RESIDUAL))
+    # An answer may be as inexact as its residual says, in units of the largest feature, but not more than 1e-5.
+    largest = float(np.abs(evidence.domain.preference_features).max(initial=0.0))
+    residual = 0.0 if response.certificate is None else response.certificate.residual
+    return replace(answer, blur=2 * largest * min(residual, 1e-5))
 
 
 def _most_plausible(scales: Scales, answers: Sequence[Answer], space: Matrix, explained: Sequence[Explained]) -> Vector:
@@ -252,26 +251,29 @@ def _most_plausible(scales: Scales, answers: Sequence[Answer], space: Matrix, ex
 
     Every choice narrows the others: first C_r, then C_c, then the allowances.
     """
-    d_r, (low, high) = len(answers[0].shown), space[:, 0].tolist()
+    d_r = len(answers[0].shown)
+    low, high = space[:, 0].tolist()
     doubled = max(2 * low, 10 / float(scales.unit[:d_r].min()))
     penalty = max((low + high) / 2 if math.isfinite(high) else doubled, 1e-9 * doubled)
+    place = np.arange(space.shape[1])
     try:
-        is_first, is_second = np.arange(space.shape[1]) == np.array([[0], [1]])
-        smaller, within = narrowed(answers, scales, np.where(is_first, penalty, space))
+        smaller, within = narrowed(answers, scales, np.where(place == 0, penalty, space))
         violation = _violation(smaller, within, scales)
-        smaller, within = narrowed(answers, scales, np.where(is_second, violation, smaller))
+        smaller, within = narrowed(answers, scales, np.where(place == 1, violation, smaller))
     except Contradiction:
         # Within rounding of an end of the interval.
-        smaller, within, violation = space, list(explained), _violation(space, explained, scales)
+        smaller, within = space, list(explained)
+        violation = _violation(space, explained, scales)
     # The least mu_c at which a preference was paid for, and no preference that no answer needs.
     paid = np.array([each.least for each in within])
     done = np.array([each.answer.seen[d_r:] for each in within])
     needed = paid > 1e-6 * violation + 1e-9 / scales.unit[d_r:]
-    allowance = np.where(needed, done, np.inf).min(axis=0, initial=np.inf)
-    allowance = np.clip(allowance, smaller[0, 2:], np.where(np.isfinite(allowance), smaller[1, 2:], np.inf))
+    allowance = np.where(needed, done, np.inf).min(axis=0)
+    is_needed = np.isfinite(allowance)
+    allowance = np.clip(allowance, smaller[0, 2:], np.where(is_needed, smaller[1, 2:], np.inf))
     # An allowance that no policy exceeds is no preference.
     delta = np.where(allowance >= scales.high[d_r:], np.inf, np.maximum(allowance, 0.0))
-    return freeze(np.concatenate([[penalty, violation], delta]))
+    return freeze(np.append([penalty, violation], delta))
 
 
 def _violation(space: Matrix, explained: Sequence[Explained], scales: Scales) -> float:

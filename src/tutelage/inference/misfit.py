@@ -12,7 +12,6 @@ penalties and no preferences.
 import math
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,34 +28,12 @@ from tutelage.model.mdp import Domain
 SMALLEST, TYPICAL, LARGEST = np.array([1e-4, 1e-3]), np.array([0.3, 3.0]), np.array([1e3, 1e4])
 
 
-@dataclass(frozen=True, slots=True)
-class FitRule:
-    """How a path is followed, and which fits are close.
-
-    smoothing: along the path, in nats; the last step has none. guided: steps with at least this smoothing prefer
-    typical penalties, with the weight `guide`, and allowances that bind nothing, with a tenth of it. n_evaluations: of
-    each step. gain: a relative decrease that is too small for one more evaluation, before the last step. finer: the
-    accuracy of answers, as a share of the last misfit, but between `finest` and `coarsest`, relative to their range.
-    end: added to the distance of an exact answer from the ends of its range, relative to that range, for its weight.
-    fitted, explained, nearly: the weighted misfit at which a search ends, the largest with which a fit explains exact
-    answers, and with which only few paths are followed.
-    """
-
-    smoothing: tuple[float, ...] = (0.1, 0.01, 1e-3, 0.0)
-    guided: float = 0.01
-    guide: float = 0.03
-    n_evaluations: int = 10
-    gain: float = 1e-3
-    finer: float = 1e-4
-    finest: float = 1e-11
-    coarsest: float = 1e-6
-    end: float = 1e-3
-    fitted: float = 1e-8
-    explained: float = 1e-4
-    nearly: float = 1e-2
-
-
-FITS = FitRule()
+# The smoothing along a path, in nats; the last step has none.
+SMOOTHING = (0.1, 0.01, 1e-3, 0.0)
+# The weighted misfit at which a search ends, and the largest with which a fit explains exact answers.
+FITTED, EXPLAINED = 1e-8, 1e-4
+# The most evaluations of a step of a path, and of a first guess; and the least relative decrease worth one more.
+MOST_EVALUATIONS, LEAST_GAIN = 10, 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,20 +49,6 @@ class Fit:
     answers: Matrix
     paid: Matrix
     at_limit: tuple[bool, bool]
-
-
-class Goal(NamedTuple):
-    """enough: a cost that counts as exact. gain: a relative decrease that is too small for a step of the last part of a
-    path. good: a cost that the answers do not reject. rough: a cost after which few paths are followed: one more
-    answer tells more. n_least: how many paths to follow, even if the first is good. n_few: the few.
-    """
-
-    enough: float
-    gain: float
-    good: float
-    rough: float
-    n_least: int
-    n_few: int
 
 
 Search = LeastSquares[Answers]
@@ -117,10 +80,7 @@ class Evidence:
 
     @property
     def everything(self) -> Matrix:
-        """(2, 2 + d_c), the version space before any answer: both ends of theta.
-
-        The high end of delta_j is infinite where the preference may be absent.
-        """
+        """(2, 2 + d_c), both ends of theta before any answer; an infinite allowance is no preference."""
         return np.repeat([[0.0], [np.inf]], 2 + self.domain.n_preference, axis=1)
 
     @cached_property
@@ -130,17 +90,14 @@ class Evidence:
 
     @cached_property
     def weight(self) -> Matrix:
-        """(n, m, d), W: the inverse root of the sampling covariance.
-
-        For exact answers that of a variance proportional to the distance from the ends of the range, as for samples:
-        what is done rarely tells most.
-        """
+        """(n, m, d), W: the inverse root of the sampling covariance."""
         if self.is_sampled:
-            of_answer = partial(sampling_weight, self.domain, n_seen=self.n_seen, n=self.n_trajectories)
-            return np.array([of_answer(seen) for seen in self.seen])
+            weights = [sampling_weight(self.domain, seen, self.n_seen, self.n_trajectories) for seen in self.seen]
+            return np.array(weights)
+        # A variance proportional to the distance from the ends of the range, as that of samples, but never zero.
         share = np.clip((self.target - self.scales.low) / self.scales.unit, 0.0, 1.0)
-        size = self.scales.unit * np.sqrt(np.minimum(share, 1 - share) + FITS.end)
-        return np.asarray(np.eye(size.shape[1])[: self.n_seen] / size[:, None])
+        size = self.scales.unit * np.sqrt(np.minimum(share, 1 - share) + 1e-3)
+        return np.eye(size.shape[1])[: self.n_seen] / size[:, None]
 
     @property
     def allowed(self) -> Matrix:
@@ -148,16 +105,14 @@ class Evidence:
         return np.asarray((np.abs(self.weight) @ np.array(self.bias)[:, :, None])[:, :, 0])
 
     @property
-    def goal(self) -> Goal:
-        """When to end the search for a fit. Samples do not reject two standard deviations."""
+    def good(self) -> float:
+        """A cost that the answers do not reject; samples do not reject two standard deviations."""
         if not self.is_sampled:
-            enough, good, rough = (0.5 * misfit**2 for misfit in (FITS.fitted, FITS.explained, FITS.nearly))
-            return Goal(enough=enough, gain=1e-10, good=good, rough=rough, n_least=1, n_few=4)
+            return 0.5 * EXPLAINED**2
         # Features that are hardly met do not vary between samples.
         rare = np.sum(self.weight**2 * rare_variance(self.domain, self.n_trajectories))
         n = max(self.weight[:, :, 0].size - float(rare), 1.0)
-        good = 0.5 * (n + 2 * math.sqrt(2 * n))
-        return Goal(enough=1e-3, gain=1e-4, good=good, rough=good, n_least=3, n_few=2)
+        return 0.5 * (n + 2 * math.sqrt(2 * n))
 
     @property
     def unit(self) -> Vector:
@@ -180,60 +135,67 @@ class Evidence:
 
     def near(self, u: Vector) -> tuple[Vector, Vector]:
         """Both ends of a step from u."""
-        longest, (lower, upper) = np.concatenate([0.6 * u[:2], np.full(len(u) - 2, 0.25)]), self.limits
+        lower, upper = self.limits
+        longest = np.append(0.6 * u[:2], np.full(len(u) - 2, 0.25))
         return np.maximum(lower, u - longest), np.minimum(upper, u + longest)
 
     def inside(self, theta: Vector) -> Vector:
         """u of parameters, moved into the limits."""
-        return np.asarray(np.clip(theta / self.unit, *self.limits))
+        return np.clip(theta / self.unit, *self.limits)
 
-    def search(self, start: Vector, smoothing: tuple[float, ...], near: Answers | None = None) -> Search:
+    def search(self, start: Vector, near: Answers | None, smoothing: tuple[float, ...]) -> Search:
         """The end of a path. near: answers of other parameters to the first lessons, or to all, to start from."""
-        u, last, goal = start, near, self.goal
+        enough, last_gain = (1e-3, 1e-4) if self.is_sampled else (0.5 * FITTED**2, 1e-10)
         for tau in smoothing:
             end = least_squares(
                 partial(self.evaluate, tau=tau),
-                u,
+                start,
                 self.near,
-                enough=goal.enough,
-                gain=goal.gain if tau == smoothing[-1] else FITS.gain,
-                max_evaluations=FITS.n_evaluations,
-                source=last,
+                enough=enough,
+                gain=last_gain if tau == smoothing[-1] else LEAST_GAIN,
+                max_evaluations=MOST_EVALUATIONS,
+                source=near,
             )
-            u, last = end.answer.x, end.answer.here.source
+            start = end.answer.x
+            near = end.answer.here.source
         return end
 
     def evaluate(self, u: Vector, last: Answers | None, tau: float) -> Residuals[Answers]:
         """The weighted misfits of all answers and their derivative in u. tau: the smoothing."""
-        accuracy = tau or FITS.coarsest
+        accuracy = tau or 1e-6
         if tau == 0 and last is not None:
             # Small beside the last misfit.
             misfit = float(np.abs(self.misfits(last.expectation)).max(initial=0.0))
-            accuracy = min(max(FITS.finer * misfit, FITS.finest), FITS.coarsest)
+            accuracy = min(max(1e-4 * misfit, 1e-11), 1e-6)
         answers = answers_of(self.domain, self.unit * u, np.array(self.shown), tau, last, accuracy=accuracy)
-        values, slopes = self.misfits(answers.expectation).ravel(), self.weight @ answers.slopes * self.unit
-        slopes = slopes.reshape(-1, len(u))
-        if tau >= FITS.guided:
-            guide = FITS.guide * np.concatenate([1 / TYPICAL, np.full(len(u) - 2, 0.1)])
-            values = np.append(values, guide * (u - np.concatenate([TYPICAL, self.limits[1][2:]])))
+        values = self.misfits(answers.expectation).ravel()
+        slopes = (self.weight @ answers.slopes * self.unit).reshape(-1, len(u))
+        if tau >= 0.01:
+            # Slightly prefer typical penalties, and, with a tenth of the weight, allowances that bind nothing.
+            usual = np.append(TYPICAL, self.limits[1][2:])
+            guide = 0.03 * np.append(1 / TYPICAL, np.full(len(u) - 2, 0.1))
+            values = np.append(values, guide * (u - usual))
             slopes = np.vstack([slopes, np.diag(guide)])
         return Residuals(values, slopes, answers)
 
     def misfits(self, answers: Matrix) -> Matrix:
         """(k, m), W (mu - mu_hat) of answers (k, d) to the first k lessons."""
         k = len(answers)
-        return np.asarray((self.weight[:k] @ (answers - self.target[:k])[:, :, None])[:, :, 0])
+        return (self.weight[:k] @ (answers - self.target[:k])[:, :, None])[:, :, 0]
 
     def described(self, end: Search) -> Fit:
         """The fit at the end of a path. An allowance that no answer depends on is infinite, or below every mu_c."""
-        answers, d_r = end.answer.here.source, self.domain.n_reward
-        theta, jacobian = answers.theta.copy(), end.answer.here.jacobian / self.unit
-        done, share = answers.expectation, answers.paid / answers.theta[1]
-        is_absent, is_full = (share <= SURFACE).all(axis=0), (share >= 1 - SURFACE).all(axis=0)
-        theta[2:] = np.where(is_absent, np.inf, np.where(is_full, 0.5 * done[:, d_r:].min(axis=0), theta[2:]))
+        answers = end.answer.here.source
+        done = answers.expectation
+        share = answers.paid / answers.theta[1]
+        is_absent = (share <= SURFACE).all(axis=0)
+        is_full = (share >= 1 - SURFACE).all(axis=0)
+        below = 0.5 * done[:, self.domain.n_reward :].min(axis=0)
+        delta = np.where(is_absent, np.inf, np.where(is_full, below, answers.theta[2:]))
+        theta = freeze(np.append(answers.theta[:2], delta))
+        jacobian = end.answer.here.jacobian / self.unit
         jacobian[:, 2:][:, is_absent | is_full] = 0.0
         # A fit of the earlier answers has fewer.
         beyond = np.maximum(np.abs(self.misfits(done)) - self.allowed[: len(done)], 0.0)
         at_limit = (end.answer.x[:2] <= SMALLEST) | (end.answer.x[:2] >= LARGEST)
-        cost = 0.5 * float((beyond**2).sum())
-        return Fit(freeze(theta), cost, jacobian, done, answers.paid, tuple(at_limit.tolist()))
+        return Fit(theta, 0.5 * float((beyond**2).sum()), jacobian, done, answers.paid, tuple(at_limit.tolist()))

@@ -13,8 +13,8 @@ lesson share one unknown. The x of the answer minimises the convex function
 Every other minimum differs by a direction v with v' L' J L v = 0, a feature L v whose expectation is the same for all
 policies. An expectation known to within e determines the weights along the eigenvector q of L' J L, eigenvalue l, to
 within e / l. Features and weights are measured in units of the range of mu over all policies, so that e is a relative
-accuracy. A direction whose error exceeds `RecoveryRule.linear` is reported as not determined, because the Hessian is
-then no longer that of the true weights.
+accuracy. A direction whose error exceeds 0.5 is reported as not determined, because the Hessian is then no longer that
+of the true weights.
 
 A strongly avoided feature is hardly met, so that a larger b_j would change nothing, but a smaller one might: `_least`.
 
@@ -43,26 +43,8 @@ from tutelage.model.inputs import at_entries
 from tutelage.model.mdp import MDP, Domain, combined_features
 from tutelage.outcomes import EndlessValue, NotConverged
 
-
-@dataclass(frozen=True, slots=True)
-class RecoveryRule:
-    """slack: a difference of expectations up to this, relative to their scale, is an error of the learner's solver.
-    linear: along a direction, weights known to within this, in units of one over the range of the feature, count as
-    determined. safety: the linear error estimate is multiplied by it. furthest: the true weights are within this
-    distance of those found, in the same units and relative to 1 + their size. largest: no finite weights match an
-    answer where the search passes this, in the same units. n_covariances: how often the covariance of samples is
-    taken again, at the policy that it led to.
-    """
-
-    slack: float = 1e-8
-    linear: float = 0.5
-    safety: float = 4.0
-    furthest: float = 1e3
-    largest: float = 1e5
-    n_covariances: int = 6
-
-
-RECOVERY = RecoveryRule()
+# No finite weights match an answer where the search passes this, in units of one over the range of the feature.
+LARGEST_WEIGHT = 1e5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,22 +52,14 @@ class Scales:
     """The least and the largest expectation of each feature over all policies, low and high (d_r + d_c,).
 
     unit: (d,), the range, or for a constant feature its size. slack: (d,), how far an expectation may be from the exact
-    optimality conditions.
+    optimality conditions. is_constant: (d,), whether all policies have the same expectation.
     """
 
     low: Vector
     high: Vector
     unit: Vector
     slack: Vector
-
-    @property
-    def is_constant(self) -> Flags:
-        """(d,), whether all policies have the same expectation, so that no answer depends on the weight."""
-        return _is_flat(self.low, self.high)
-
-
-def _is_flat(low: Vector, high: Vector) -> Flags:
-    return np.asarray((high - low <= 1e-9 * (np.abs(low) + np.abs(high)) + 1e-300) & np.isfinite(high - low))
+    is_constant: Flags
 
 
 @lru_cache(maxsize=16)
@@ -94,9 +68,12 @@ def feature_scales(domain: Domain) -> Scales:
     features = combined_features(domain)
     high, low = (s * np.array([_most(domain.mdp, s * feature) for feature in features.T]) for s in (1.0, -1.0))
     largest = np.abs(features).max(axis=0)
-    unit = np.where(_is_flat(low, high), np.where(largest > 0, largest, 1.0), high - low)
-    unit = np.where(np.isinf(unit), sizes(domain), unit)
-    return Scales(freeze(low), freeze(high), freeze(unit), freeze(RECOVERY.slack * np.maximum(largest, unit)))
+    apart = high - low
+    is_constant = (apart <= 1e-9 * (np.abs(low) + np.abs(high)) + 1e-300) & np.isfinite(apart)
+    unit = np.where(is_constant, or_one(largest), np.where(np.isinf(apart), sizes(domain), apart))
+    # A smaller difference of expectations is an error of the learner's solver.
+    slack = 1e-8 * np.maximum(largest, unit)
+    return Scales(freeze(low), freeze(high), freeze(unit), freeze(slack), freeze(is_constant))
 
 
 def _most(mdp: MDP, reward: Vector) -> float:
@@ -138,29 +115,33 @@ def recover(domain: Domain, lesson: tuple[float, ...], response: tuple[float, ..
     accuracy: the error of mu relative to its range. Raises `NotConverged` where no weights have this expectation.
     Cached, because the answers of earlier rounds come again in every round.
     """
-    d_r, shown, seen, scales = domain.n_reward, np.array(lesson), np.array(response), feature_scales(domain)
+    d_r, d_c = domain.n_reward, domain.n_preference
+    shown, seen = np.array(lesson), np.array(response)
+    scales = feature_scales(domain)
     gap = shown - seen[:d_r]
     missed = np.where(np.abs(gap) > 10 * scales.slack[:d_r] + accuracy * scales.unit[:d_r], np.sign(gap), 0.0)
     lift, unit = _unknowns(domain, scales, missed)
-    n_shared, d_c = int(missed.any()), domain.n_preference
-    sizes_of = ((n_shared, False), (lift.shape[1] - d_c - n_shared, True), (d_c, False))
-    blocks = [Block(np.zeros(n), RECOVERY.largest, np.inf, is_signed, np.arange(n)) for n, is_signed in sizes_of]
+    n_shared = int(missed.any())
+    parts = ((n_shared, False), (len(unit) - d_c - n_shared, True), (d_c, False))
+    blocks = [Block(np.zeros(n), LARGEST_WEIGHT, np.inf, is_signed, np.arange(n)) for n, is_signed in parts]
     program = SoftProgram(domain, np.zeros(len(lift)), lift, lift.T @ seen, blocks)
     minimum = program.minimise(np.zeros(len(unit)), tolerance=accuracy / 10)
     point, soft = minimum.answer.x, minimum.answer.here.source
-    if np.abs(point).max() >= RECOVERY.largest:
+    if np.abs(point).max() >= LARGEST_WEIGHT:
         raise NotConverged("no finite weights have this expectation", residual=np.inf, n_steps=0)
     residual = float((np.abs(soft.expectation - seen) / scales.unit).max())
+    exactness = max(accuracy, residual)
     values, vectors = np.linalg.eigh(lift.T @ soft.jacobian @ lift)
-    error = RECOVERY.safety * np.sqrt(len(values)) * max(accuracy, residual) / np.maximum(values, 1e-300)
-    kept = error <= RECOVERY.linear
+    # Four times the linear estimate.
+    error = 4.0 * np.sqrt(len(values)) * exactness / np.maximum(values, 1e-300)
+    kept = error <= 0.5
     entropy = soft.soft_return - float(lift @ point @ soft.expectation)
     is_open = np.linalg.norm(vectors.T[kept], axis=0) < 1 - 1e-9
-    floor = np.zeros(domain.n_preference)
-    for j in range(domain.n_preference):
-        column = len(point) - domain.n_preference + j
+    floor = np.zeros(len(point))
+    for column in range(len(point) - d_c, len(point)):
         if is_open[column] and point[column] > 1e-3:
-            floor[j] = _least(program, seen, minimum, column, max(accuracy, residual)) / unit[column]
+            floor[column] = _least(program, seen, minimum, column, exactness) / unit[column]
+    floor = floor[len(point) - d_c :]
     return Answer(shown, seen, missed, lift, unit, point, vectors.T[kept], error[kept], residual, entropy, floor)
 
 
@@ -178,8 +159,11 @@ def _least(program: SoftProgram, seen: Vector, minimum: SoftMinimum, column: int
     point, soft, lift = minimum.answer.x, minimum.answer.here.source, program.lift
     *others, last = program.blocks
     is_signed = np.concatenate([np.full(len(block), block.is_signed) for block in program.blocks])
-    furthest = RECOVERY.furthest * (1 + float(np.abs(point).max()))
-    lowest, height, floor = soft.soft_return - float(seen @ lift @ point), error * furthest, 0.0
+    # The true x is taken to be within this distance.
+    furthest = 1e3 * (1 + float(np.abs(point).max()))
+    lowest = soft.soft_return - float(seen @ lift @ point)
+    height = error * furthest
+    floor = 0.0
     for rho in height * np.array([0.1, 1.0, 10.0, 100.0]):
         priced = replace(last, slope=rho * np.eye(len(point))[column, len(point) - len(last) :])
         try:
@@ -216,7 +200,7 @@ def sampling_weight(domain: Domain, seen: tuple[float, ...], n_seen: int, n: int
     whole = Block(zero, np.inf, np.inf, True, np.arange(len(seen)))
     # Where going on for ever would pay, with as small a cost as is enough.
     soft = SoftProgram(domain, zero, np.eye(len(seen)), zero, [whole]).evaluated(zero).answer.here.source
-    for _ in range(RECOVERY.n_covariances):
+    for _ in range(6):
         covariance = count_covariance(domain, soft) / n + np.diag(rare_variance(domain, n))
         seen_covariance = kept @ covariance @ kept.T
         try:
@@ -240,12 +224,13 @@ def rare_variance(domain: Domain, n: int) -> Vector:
 
 def _unknowns(domain: Domain, scales: Scales, missed: Vector) -> tuple[Matrix, Vector]:
     """L (d, n) and the units (n,): C_r where a feature is missed, each matched a_k, each b_j."""
-    d_r, d = domain.n_reward, len(domain.names)
-    lift = np.diag(np.where(np.arange(d) < d_r, 1.0, -1.0))[:, np.append(missed, np.zeros(d - d_r)) == 0]
+    missed = np.append(missed, np.zeros(domain.n_preference))
+    sign = np.repeat([1.0, -1.0], [domain.n_reward, domain.n_preference])
+    lift = np.diag(sign)[:, missed == 0]
     unit = np.abs(lift.T) @ scales.unit
     if missed.any():
-        lift = np.column_stack([np.append(missed, np.zeros(d - d_r)), lift])
-        unit = np.append(scales.unit[:d_r][missed != 0].max(), unit)
+        lift = np.column_stack([missed, lift])
+        unit = np.append(scales.unit[missed != 0].max(), unit)
     return lift / unit, unit
 
 
@@ -257,14 +242,14 @@ def count_covariance(domain: Domain, soft: SoftExpansion, *, given_starts: bool 
     mdp, squared = domain.mdp, domain.mdp.discount**2
     is_whole = isinstance(squared, float) and squared == 1
     visits = soft.visits if is_whole else occupancy(replace(mdp, discount=squared), soft.solved.policy)
-    ahead, advantages = soft.ahead, soft.advantages
+    ahead = soft.ahead
     weight = visits * squared
     expected = mdp.rows @ ahead
     later = ahead.T @ ((mdp.rows.T @ weight)[:, None] * ahead) - expected.T @ (weight[:, None] * expected)
     apart = (ahead - mdp.initial @ ahead) * (not given_starts)
     first = apart.T @ (mdp.initial[:, None] * apart)
-    chance = np.asarray(first + advantages.T @ (visits[:, None] * advantages) + later)
-    return chance + _arrival_covariance(domain, visits, ahead)
+    chosen = soft.advantages.T @ (visits[:, None] * soft.advantages)
+    return first + chosen + later + _arrival_covariance(domain, visits, ahead)
 
 
 def _arrival_covariance(domain: Domain, visits: Vector, ahead: Matrix) -> Matrix:
@@ -273,10 +258,10 @@ def _arrival_covariance(domain: Domain, visits: Vector, ahead: Matrix) -> Matrix
     visits: (C,), z2. With e = phi(c, s') - phi(c), which has mean zero given c, the covariance over s' of
     e + discount F(s') has E[e e'] and discount (E[e F'] + E[F e']) besides that of discount F.
     """
-    mdp, d_r = domain.mdp, domain.n_reward
-    parts = [(column, apart) for column, apart in domain.deviations("reward")]
-    parts += [(d_r + column, apart) for column, apart in domain.deviations("preference")]
-    added, rows = np.zeros((ahead.shape[1], ahead.shape[1])), mdp.transition
+    mdp, rows = domain.mdp, domain.mdp.transition
+    parts = [*domain.deviations("reward")]
+    parts += [(domain.n_reward + column, apart) for column, apart in domain.deviations("preference")]
+    added = np.zeros((ahead.shape[1], ahead.shape[1]))
     chance = np.repeat(visits, np.diff(rows.indptr)) * rows.data
     for i, apart in parts:
         weighted = at_entries(rows, chance * apart.data)

@@ -16,9 +16,8 @@ true parameters they are independent with variance one. With J their derivative 
 
 and what the bias e of samples that end early may add: |pinv(J)| |W| e. Where only mu_r is seen, exactly, the error of
 theta is |pinv(J)| times the error of the answers. An interval contains those of all fits found whose sum of squares is
-within 1.96^2 of the least. A penalty at the end of what is searched has no end there. An allowance without influence on
-any answer is confined by the answers alone: below mu_c[j] where the preference is paid for, above it where not. Where
-mu_c is not seen, it stays open.
+within 1.96^2 of the least. An allowance without influence on any answer is confined by the answers alone: below mu_c[j]
+where the preference is paid for, above it where not.
 """
 
 import math
@@ -32,18 +31,14 @@ from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_linear
 from tutelage.inference.fit_search import fits_near
-from tutelage.inference.misfit import FITS, Evidence, Fit
+from tutelage.inference.misfit import EXPLAINED, FITTED, Evidence, Fit
 from tutelage.inference.recovery import Answer, Scales
 from tutelage.outcomes import NotConverged, TutelageError
 
-# Limit of a linear program, in units of one over a feature's range and of the largest weight found: an end of an
-# interval that reaches it is infinite.
-FAR = 1e4
 # Relative accuracy of the linear programs.
 PROGRAM_ACCURACY = 1e-7
-MAX_PASSES = 6
-# The 97.5 % quantile of the normal distribution, and the sum of squares that counts as a misfit: 6 standard deviations.
-QUANTILE, MOST_DEVIATIONS = 1.959963985, 6.0
+# The 97.5 % quantile of the normal distribution.
+QUANTILE = 1.959963985
 
 
 class Contradiction(TutelageError):
@@ -62,7 +57,7 @@ class Explained:
 def narrowed(answers: Sequence[Answer], scales: Scales, within: Matrix) -> tuple[Matrix, list[Explained]]:
     """The version space of the answers within another, and each answer in it; `Contradiction` where it is empty."""
     space, explained = within, list[Explained]()
-    for _ in range(MAX_PASSES):
+    for _ in range(6):
         before, explained = space, []
         for number, answer in enumerate(answers, start=1):
             try:
@@ -80,20 +75,19 @@ def narrowed(answers: Sequence[Answer], scales: Scales, within: Matrix) -> tuple
 
 def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix, Explained]:
     """The space within what one answer allows."""
-    program, done = _Polytope.of(space, answer, scales), answer.seen[len(answer.shown) :]
-    slack, n = scales.slack[len(answer.shown) :] + answer.blur, len(answer.point)
+    program = _Polytope.of(space, answer, scales)
+    n, d_r = len(answer.point), len(answer.shown)
+    done = answer.seen[d_r:]
+    slack = scales.slack[d_r:] + answer.blur
     least, most = np.array([program.range_of(n), program.range_of(n + 1)]).T
-    least, most = np.maximum(least, space[0, :2]), np.minimum(most, space[1, :2])
-    # Of an unknown that is determined by itself both ends are known.
-    spread = np.abs(answer.directions).T @ (answer.error + PROGRAM_ACCURACY / 10) + PROGRAM_ACCURACY
-    ends = np.array([np.maximum(answer.point - spread, 0.0), answer.point + spread]).T / answer.unit[:, None]
-    is_known = np.linalg.norm(answer.directions, axis=0) >= 1 - 1e-9
+    least = np.maximum(least, space[0, :2])
+    most = np.minimum(most, space[1, :2])
     paid = range(n - len(done), n)
-    ranges = np.array([ends[k] if is_known[k] else program.range_of(k) for k in paid]).reshape(-1, 2)
-    fuzz = PROGRAM_ACCURACY / scales.unit[len(answer.shown) :] + PROGRAM_ACCURACY * ranges[:, 0]
-    is_paid = ranges[:, 0] > 10 * fuzz
+    b_low, b_high = np.array([program.range_of(k) for k in paid]).reshape(-1, 2).T
+    fuzz = PROGRAM_ACCURACY / scales.unit[d_r:] + PROGRAM_ACCURACY * b_low
+    is_paid = b_low > 10 * fuzz
     # At the least C_c that the answers allow, where the space is bounded by it.
-    is_below = ranges[:, 1] < least[1] - 10 * fuzz
+    is_below = b_high < least[1] - 10 * fuzz
     low = np.where(is_below, np.maximum(space[0, 2:], done - slack), space[0, 2:])
     high = np.where(is_paid, np.minimum(space[1, 2:], done + slack), space[1, 2:])
     if (low > high).any() or least[1] > most[1] * (1 + PROGRAM_ACCURACY):
@@ -103,8 +97,7 @@ def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix,
     point = answer.point
     with suppress(NotConverged):
         point = program.least(np.append(np.isin(np.arange(n + 1), paid).astype(np.float64), 1e-3))
-    least_paid = point[n - len(done) : n] / program.scale[n - len(done) : n]
-    return smaller, Explained(answer, ranges[:, 1], least_paid)
+    return smaller, Explained(answer, b_high, point[paid] / answer.unit[paid])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +105,7 @@ class _Polytope:
     """The unknowns (x, C_r, C_c) of one answer, in units, by their distance from `near`.
 
     HiGHS drops coefficients below 1e-12. Times the distance, they are less than the error of any row. scale: of each
-    unknown. far: the limit of the unknowns.
+    unknown. far: the limit of the unknowns; an end of an interval that reaches it is infinite.
     """
 
     near: Vector
@@ -122,40 +115,44 @@ class _Polytope:
 
     @classmethod
     def of(cls, space: Matrix, answer: Answer, scales: Scales) -> "_Polytope":
-        n, d_c = len(answer.point), len(answer.seen) - len(answer.shown)
+        n, d_r = len(answer.point), len(answer.shown)
+        d_c = len(answer.seen) - d_r
+        done = answer.seen[d_r:]
+        slack = scales.slack[d_r:] + answer.blur
         # C_r and C_c in the smallest unit of the features that they limit: in any other, theirs is lost in rounding.
-        reward, preference = np.split(scales.unit, [len(answer.shown)])
-        scale = np.concatenate([answer.unit, [reward.min(), preference.min(initial=np.inf) if d_c else 1.0]])
-        far = FAR * (1 + float(np.abs(answer.point).max()))
-        first, free = int(answer.missed.any()), slice(0, n - d_c)
-        eye, small, limits = np.eye(n + 2) / scale, PROGRAM_ACCURACY / scale, np.eye(n + 2)
-        paid, little = eye[n - d_c : n], small[n - d_c : n]
-        centre, wide = answer.directions @ answer.point, np.pad(answer.directions, ((0, 0), (0, 2)))
+        smallest = [scales.unit[:d_r].min(), scales.unit[d_r:].min(initial=np.inf) if d_c else 1.0]
+        scale = np.append(answer.unit, smallest)
+        far = 1e4 * (1 + float(np.abs(answer.point).max()))
+        # C_r is both the first unknown, where a feature is missed, and a column of its own.
+        first = int(answer.missed.any())
+        unknown, small = np.eye(n + 2) / scale, PROGRAM_ACCURACY / scale
+        free, paid = slice(0, n - d_c), slice(n - d_c, n)
+        c_r, c_c = unknown[n:]
+        b, little = unknown[paid], small[paid]
+        is_full = done > space[1, 2:] + slack
+        is_absent = done < space[0, 2:] - slack
+        along = np.pad(answer.directions, ((0, 0), (0, 2)))
+        centre = answer.directions @ answer.point
         margin = answer.error + PROGRAM_ACCURACY / 10
-        done, slack = answer.seen[len(answer.shown) :], scales.slack[len(answer.shown) :] + answer.blur
-        is_full, is_absent = done > space[1, 2:] + slack, done < space[0, 2:] - slack
+        most = np.append(np.full(n, far), np.minimum(space[1, :2] * scale[n:] * (1 + PROGRAM_ACCURACY), 100 * far))
+        most[paid] = np.where(is_absent, 0.0, far)
         parts: list[tuple[Matrix, Vector]] = [
-            (wide, centre + margin),
-            (-wide, margin - centre),
-            # C_r is both the first unknown, where a feature is missed, and a column of its own.
-            (eye[free] - eye[n], small[free]),
-            (eye[n] - eye[:first], small[:first]),
-            (-eye[free][first:] - eye[n], small[free][first:]),
-            (paid - eye[n + 1], little),
-            (-paid, -answer.floor * (1 - PROGRAM_ACCURACY)),
-            (eye[n + 1] - paid[is_full], little[is_full]),
-            (paid[is_absent], little[is_absent]),
-            (limits, np.repeat([far, 100 * far], [n, 2])),
-            (-limits[free][first:], np.full(n - d_c - first, far)),
+            (along, centre + margin),
+            (-along, margin - centre),
+            (unknown[free] - c_r, small[free]),
+            (c_r - unknown[:first], small[:first]),
+            (-unknown[free][first:] - c_r, small[free][first:]),
+            (b - c_c, little),
+            (c_c - b[is_full], little[is_full]),
+            (np.eye(n + 2), most + PROGRAM_ACCURACY),
         ]
-        for side, end in zip((-1.0, 1.0), space[:, :2], strict=True):
-            kept = np.isfinite(end)
-            parts.append((side * eye[n:][kept], (side * end + PROGRAM_ACCURACY * (end + 1 / scale[n:]))[kept]))
         rows, bound = (np.concatenate(part) for part in zip(*parts, strict=True))
-        lower = np.where(np.isin(np.arange(n + 2), np.arange(first, n - d_c)), -np.inf, 0.0)
-        size = np.maximum(np.abs(rows).max(axis=1), 1e-300)
-        near, rows = np.append(answer.point, np.zeros(2)), rows / size[:, None]
-        return cls(near, LinearConstraints(lower - near, within=rows, bound=bound / size - rows @ near), scale, far)
+        lower = np.zeros(n + 2)
+        lower[first : n - d_c] = -far
+        lower[paid] = answer.floor * answer.unit[paid] * (1 - PROGRAM_ACCURACY)
+        lower[n:] = np.maximum(space[0, :2] * scale[n:] * (1 - PROGRAM_ACCURACY) - PROGRAM_ACCURACY, 0.0)
+        near = np.append(answer.point, np.zeros(2))
+        return cls(near, LinearConstraints(lower - near, within=rows, bound=bound - rows @ near), scale, far)
 
     def least(self, slope: Vector) -> Vector:
         """The unknowns of least slope."""
@@ -163,13 +160,15 @@ class _Polytope:
 
     def range_of(self, k: int) -> Vector:
         """(2,), the least and the largest value of one unknown; infinite where the limit is reached."""
-        row, low, high = np.eye(len(self.scale))[k], 0.0, self.far
+        row = np.eye(len(self.scale))[k]
+        low, high = 0.0, self.far
         # A program that the solver gives up on proves nothing: its end stays open.
         with suppress(NotConverged):
             low = float(self.least(row)[k])
         with suppress(NotConverged):
             high = float(self.least(-row)[k])
-        least, most = max(low - PROGRAM_ACCURACY, 0.0), np.inf if high >= 0.9 * self.far else high + PROGRAM_ACCURACY
+        least = max(low - PROGRAM_ACCURACY, 0.0)
+        most = np.inf if high >= 0.9 * self.far else high + PROGRAM_ACCURACY
         return np.asarray(np.array([least, most]) / self.scale[k])
 
 
@@ -179,17 +178,18 @@ def _optimistic_theta(fit: Fit) -> Vector:
     Where no answer pays C_c in full, C_c is as small as the largest payment. A preference that every answer pays in
     full has its allowance just where the first answer exceeds it. Neither changes an optimality condition.
     """
-    theta, largest = fit.theta.copy(), float(fit.paid.max(initial=0.0))
+    theta = fit.theta.copy()
     is_full = (fit.paid >= (1 - SURFACE) * theta[1]).all(axis=0)
     least = fit.answers[:, fit.answers.shape[1] - fit.paid.shape[1] :].min(axis=0)
     theta[2:] = np.where(is_full, least, theta[2:])
-    theta[1] = min(theta[1], largest) if largest > 0 else theta[1]
+    theta[1] = min(theta[1], fit.paid.max(initial=0.0) or np.inf)
     return theta
 
 
 def rivals_of(evidence: Evidence, best: Fit, others: Sequence[Fit]) -> tuple[Vector, ...]:
     """theta of learners that explain the answers too: the most optimistic one of each fit, and the other fits."""
-    known, likely = [best.theta], [fit for fit in others if _is_likely(fit, best, evidence)]
+    known = [best.theta]
+    likely = [fit for fit in others if _is_likely(fit, best, evidence)]
     for rival in (*map(_optimistic_theta, (best, *likely)), *(fit.theta for fit in likely)):
         if not any(np.array_equal(rival, other) for other in known):
             known.append(rival)
@@ -197,10 +197,10 @@ def rivals_of(evidence: Evidence, best: Fit, others: Sequence[Fit]) -> tuple[Vec
 
 
 def misfit_of(fit: Fit, evidence: Evidence) -> str:
-    """Why no soft learner explains the answers, or an empty string."""
+    """Why no soft learner explains the answers, or an empty string. Samples reject 6 standard deviations."""
     freedom = max(fit.jacobian.shape[0] - fit.jacobian.shape[1], 1)
     excess = (2 * fit.cost - freedom) / math.sqrt(2 * freedom)
-    if excess <= MOST_DEVIATIONS if evidence.is_sampled else _is_exact(fit):
+    if excess <= 6 if evidence.is_sampled else _is_exact(fit):
         return ""
     off = f"{excess:.1f} standard deviations off" if evidence.is_sampled else f"off by {math.sqrt(2 * fit.cost):.2g}"
     ended = "; the search ended at the last penalty that it tries, so this rules out none" if any(fit.at_limit) else ""
@@ -208,7 +208,7 @@ def misfit_of(fit: Fit, evidence: Evidence) -> str:
 
 
 def _is_exact(fit: Fit) -> bool:
-    return math.sqrt(2 * fit.cost) <= FITS.explained
+    return math.sqrt(2 * fit.cost) <= EXPLAINED
 
 
 def _is_likely(fit: Fit, best: Fit, evidence: Evidence) -> bool:
@@ -225,49 +225,49 @@ def fitted_space(evidence: Evidence, fits: Sequence[Fit], accuracy: float) -> Ma
     for j, kept in enumerate(fits[0].answers[:, evidence.domain.n_reward :].min(axis=0), start=2):
         for allowed, factor in ((0.0, 1.0), (np.inf, 1.0), (kept, 2.0)):
             if theta[j] != allowed:
-                near.append(theta.copy())
-                near[-1][j], near[-1][1] = allowed, factor * theta[1]
+                changed = theta.copy()
+                changed[j] = allowed
+                changed[1] *= factor
+                near.append(changed)
     tried = (*fits, *fits_near(evidence, *near))
     best = min(tried, key=lambda fit: fit.cost)
-    ends = [_interval(evidence, fit, accuracy) for fit in tried if _is_likely(fit, best, evidence)]
-    return np.array([np.min([end[0] for end in ends], axis=0), np.max([end[1] for end in ends], axis=0)])
+    ends = np.array([_interval(evidence, fit, accuracy) for fit in tried if _is_likely(fit, best, evidence)])
+    return np.array([ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)])
 
 
-def _interval(evidence: Evidence, fit: Fit, accuracy: float) -> tuple[Vector, Vector]:
-    """Both ends of each parameter (2 + d_c,) around one fit."""
+def _interval(evidence: Evidence, fit: Fit, accuracy: float) -> Matrix:
+    """(2, 2 + d_c), both ends of each parameter around one fit."""
     theta, error = fit.theta, _errors(evidence, fit, accuracy)
     is_open = ~np.isfinite(error)
+    # Where the search ended at its limit, the answers show no end.
+    is_open[:2] |= fit.at_limit
     error = np.where(is_open, 0.0, error)
-    low, high = np.maximum(theta - error, 0.0), theta + error
-    low[is_open], high[is_open] = 0.0, np.inf
-    # The search ended there, and no answer did.
-    low[:2][list(fit.at_limit)], high[:2][list(fit.at_limit)] = 0.0, np.inf
+    low = np.where(is_open, 0.0, np.maximum(theta - error, 0.0))
+    high = np.where(is_open, np.inf, theta + error)
     if evidence.n_seen > evidence.domain.n_reward:
-        violation = theta[1]
         covariance = np.linalg.inv(evidence.weight.transpose(0, 2, 1) @ evidence.weight)
         for j in np.flatnonzero(is_open[2:]):
             # Above mu_c where nothing is paid, below where all is.
             k, paid = evidence.domain.n_reward + j, fit.paid[:, j]
             margin = QUANTILE * np.sqrt(covariance[:, k, k]) + np.array(evidence.bias)[:, k]
-            above = np.where(paid > 0.5 * violation, evidence.target[:, k] + margin, np.inf).min()
+            above = np.where(paid > 0.5 * theta[1], evidence.target[:, k] + margin, np.inf).min()
             below = np.where(paid == 0, evidence.target[:, k] - margin, 0.0).max(initial=0.0)
             if below <= above:
                 low[2 + j], high[2 + j] = below, above
-    return low, high
+    return np.array([low, high])
 
 
 def _errors(evidence: Evidence, fit: Fit, accuracy: float) -> Vector:
     """(2 + d_c,), half the width of each interval; infinite where the answers do not determine the parameter."""
-    is_sampled = evidence.is_sampled
-    unit = np.concatenate([fit.theta[:2], evidence.scales.unit[evidence.domain.n_reward :]])
+    unit = np.append(fit.theta[:2], evidence.scales.unit[evidence.domain.n_reward :])
     columns, sizes, rows = np.linalg.svd(fit.jacobian * unit, full_matrices=False)
-    kept = sizes > (1e-3 if is_sampled else 1e-6)
+    kept = sizes > (1e-3 if evidence.is_sampled else 1e-6)
     is_determined = np.linalg.norm(rows[kept], axis=0) >= math.sqrt(1 - 1e-6)
     inverse = rows[kept] / sizes[kept, None]
-    if is_sampled:
+    if evidence.is_sampled:
         allowed = evidence.allowed.ravel()
         error = QUANTILE * np.linalg.norm(inverse, axis=0) + np.abs(inverse.T @ columns[:, kept].T) @ allowed
     else:
-        exactness = max(accuracy, FITS.fitted, math.sqrt(2 * fit.cost)) * math.sqrt(len(fit.jacobian))
+        exactness = max(accuracy, FITTED, math.sqrt(2 * fit.cost)) * math.sqrt(len(fit.jacobian))
         error = exactness * np.abs(inverse).sum(axis=0)
     return np.where(is_determined & np.isfinite(fit.theta), unit * error, np.inf)
