@@ -67,11 +67,11 @@ def solve_band(rows: Rows, first: Indices, share: Vector, width: int, is_transpo
         for c in range(first[s], first[s + 1]):
             if share[c] != 0.0:
                 for k in range(row[c], row[c + 1]):
-                    t = np.int64(column[k])
+                    ahead = np.int64(column[k]) - s
                     if is_transposed:
-                        entries[t, s - t + width] -= share[c] * weight[k]
+                        entries[s + ahead, width - ahead] -= share[c] * weight[k]
                     else:
-                        entries[s, t - s + width] -= share[c] * weight[k]
+                        entries[s, width + ahead] -= share[c] * weight[k]
     for s in range(n):
         inverse = 1.0 / entries[s, width]
         for t in range(s + 1, min(s + width + 1, n)):
