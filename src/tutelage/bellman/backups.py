@@ -6,17 +6,17 @@ library's exponential takes one number at a time and would take three quarters o
 """
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
 from tutelage.arrays import Indices, Vector
+from tutelage.bellman.equations import Operators
 from tutelage.chains.iterations import bicgstab, krylov_steps, split_rows
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.compiling import FASTMATH, IN_ORDER, compiled, unsigned
-from tutelage.model.mdp import MDP, endless
+from tutelage.model.mdp import endless
 
 # row, column, probability, first, reward, discount: see `tutelage.compiling`.
 Problem: TypeAlias = tuple[Indices, Indices, Vector, Indices, Vector, float]
@@ -169,15 +169,11 @@ def hard_sweeps(problem: Problem, start: Vector, tolerance: float, n_least: int)
     return value
 
 
-@dataclass(frozen=True, eq=False)
-class CompiledOperators:
+class CompiledOperators(Operators):
     """The Bellman operators of a large MDP; `equations.Operators` has their equations.
 
     Policies are evaluated by Krylov steps.
     """
-
-    mdp: MDP
-    reward: Vector
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
         policy, backed = np.empty(self.mdp.n_choices), np.empty_like(value)

@@ -12,11 +12,11 @@ With the expected steps e of the soft policy of V, W = V + t e is one, if t is s
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from tutelage.arrays import Flags, Indices, Vector
+from tutelage.arrays import SMALLEST, Flags, Indices, Vector, max_abs
+from tutelage.bellman.equations import Operators
 from tutelage.chains.resolvent import any_choice, chain, choice_resolvent, policy_resolvent
 from tutelage.model.mdp import MDP, discounted, per_choice
 from tutelage.model.policy import ending_choice
@@ -24,7 +24,7 @@ from tutelage.outcomes import EndlessValue
 
 
 @dataclass(frozen=True, eq=False)
-class EndingOperators:
+class EndingOperators(Operators):
     """The Bellman operators of an MDP where some policy goes on for ever: the choices that they return end.
 
     plain: those of `equations` or of `backups`. as_good: choices that differ by less, relative to the largest value,
@@ -32,43 +32,42 @@ class EndingOperators:
     journeys have no limit, as far as doubles tell.
     """
 
-    mdp: MDP
-    reward: Vector
-    plain: Any
+    plain: Operators
     as_good: tuple[float, ...] = (1e-9, 1e-6, 1e-3, np.inf)
     longest: float = 1e12
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
-        backed, policy = self.plain.soft_backup(value)
-        return backed, policy
+        return self.plain.soft_backup(value)
 
     def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
         backed, moved = self.plain.hard_backup(value, choice, slack)
         is_taken = np.zeros(self.mdp.n_choices, dtype=np.bool_)
         is_taken[moved] = True
         is_lost = ending_choice(self.mdp, is_taken) < 0
-        if is_lost.any():
-            mdp, largest = self.mdp, max(float(np.abs(value).max()), float(np.abs(self.reward).max()))
-            ahead = self.reward + discounted(mdp, mdp.continuing @ value)
-            worse = (per_choice(mdp, backed) - ahead - slack) / max(largest, np.finfo(np.float64).tiny)
-            # Where nothing is gained, a value is only too high by an error of its evaluation.
-            for wide in self.as_good if self.reward[moved[is_lost]].max() <= 0 else self.as_good[:1]:
-                otherwise = ending_choice(mdp, is_taken | (worse <= wide))
-                if (otherwise >= 0).all():
-                    break
-            refuse_endless(mdp, otherwise < 0, is_taken.astype(np.float64), "the reward")
-            moved = np.where(is_lost, otherwise, moved)
-        return backed, moved
+        if not is_lost.any():
+            return backed, moved
+        mdp = self.mdp
+        largest = max(max_abs(value), max_abs(self.reward), SMALLEST)
+        ahead = self.reward + discounted(mdp, mdp.continuing @ value)
+        worse = (per_choice(mdp, backed) - ahead - slack) / largest
+        # Where nothing is gained, a value is only too high by an error of its evaluation.
+        for wide in self.as_good if self.reward[moved[is_lost]].max() <= 0 else self.as_good[:1]:
+            otherwise = ending_choice(mdp, is_taken | (worse <= wide))
+            if (otherwise >= 0).all():
+                break
+        refuse_endless(mdp, otherwise < 0, is_taken.astype(np.float64), "the reward")
+        return backed, np.where(is_lost, otherwise, moved)
 
     def guess(self) -> Vector:
         choice = any_choice(self.mdp)
         return choice_resolvent(self.mdp, choice).values(self.reward[choice])
 
     def sweep(self, value: Vector, tolerance: float, n_least: int = 3) -> Vector:
-        return np.asarray(self.plain.sweep(value, tolerance, n_least))
+        return self.plain.sweep(value, tolerance, n_least)
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
-        mdp, what = self.mdp, "the soft value, which counts entropy,"
+        mdp = self.mdp
+        what = "the soft value, which counts entropy,"
         # Where the value is far above the others, no double is small enough for the chance to end.
         refuse_endless(mdp, ending_choice(mdp, policy > 0) < 0, policy, what)
         solved = policy_resolvent(mdp, policy).values(np.column_stack([right, np.ones(len(right))]))

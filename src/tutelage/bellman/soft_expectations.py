@@ -31,7 +31,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
-from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, Matrix, Readable, Vector, freeze, vector
+from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, Matrix, Readable, Vector, freeze, max_abs, vector
 from tutelage.bellman.endless import refuse_endless
 from tutelage.bellman.equations import Optimum, solve_soft
 from tutelage.chains.resolvent import BY_DEGREE, Resolvent, policy_resolvent
@@ -239,7 +239,7 @@ def _solve(factors: linalg.SuperLU, mdp: MDP, reward: Vector) -> tuple[Optimum, 
         # I - M_NN is singular: the value is infinite, which the solution of this journey alone says by name.
         return None
     z[mdp.ends] = 1.0
-    if (z < -1e-9 * np.abs(z).max()).any():
+    if (z < -1e-9 * max_abs(z)).any():
         # Every state leads to an end, so a solution that is not negative is positive, and M_NN z < z shows that the
         # powers of M_NN vanish. Otherwise they do not, and z is infinite.
         power = np.exp(on_choices - per_choice(mdp, max_by_state(mdp, on_choices)))
@@ -251,7 +251,7 @@ def _solve(factors: linalg.SuperLU, mdp: MDP, reward: Vector) -> tuple[Optimum, 
     choice_value = on_choices + value[after]
     policy = np.exp(choice_value - per_choice(mdp, value))
     total = sum_by_state(mdp, policy)
-    residual = float(np.abs(np.log(total)).max())
+    residual = max_abs(np.log(total))
     # V + t e is above the soft value for small t > residual, with e the expected steps (`endless`).
     bound = 2 * (residual + EPSILON) * float(inverse.values(np.ones(mdp.n_states)).max())
     policy /= per_choice(mdp, total)

@@ -20,12 +20,13 @@ a step costs as much as a plain one. Where Krylov steps do not converge, Gauss-S
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
-from tutelage.arrays import EPSILON, Indices, SparseRows, Vector
+from tutelage.arrays import EPSILON, Indices, SparseRows, Vector, max_abs
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.compiling import FASTMATH, Rows, compiled, map_in_threads, unsigned
 from tutelage.outcomes import NotConverged
@@ -148,22 +149,12 @@ def bicgstab(rows: SplitRows, right: Vector, tolerance: float, max_steps: int) -
 
 
 @compiled(fastmath=FASTMATH)
-def relax(rows: SplitRows, right: Vector, value: Vector, n_pairs: int) -> None:
-    """Pairs of in-place sweeps, forward and backward: each state in turn solves x = right + (L + U) x.
-
-    Each sweep multiplies the error by `discount` or less.
-    """
-    row, before, after, column, weight = rows
-    n_states = len(value)
-    for sweep in range(2 * n_pairs):
-        for i in range(n_states):
-            s = i if sweep % 2 == 0 else n_states - 1 - i
-            total = right[s]
-            for k in range(row[s], before[s]):
-                total += weight[k] * value[column[k]]
-            for k in range(after[s], row[s + 1]):
-                total += weight[k] * value[column[k]]
-            value[s] = total
+def swept(rows: SplitRows, right: Vector) -> Vector:
+    """(I - U)^-1 (I - L)^-1 right, the correction of a residual by a pair of Gauss-Seidel sweeps."""
+    zero, middle, out = np.zeros(len(right)), np.empty(len(right)), np.empty(len(right))
+    _forward(rows, right, zero, zero, middle)
+    _backward(rows, middle, out)
+    return out
 
 
 def krylov_steps(parts: tuple[SplitRows, Vector], right: Vector, tolerance: float, max_steps: int) -> Vector:
@@ -172,32 +163,28 @@ def krylov_steps(parts: tuple[SplitRows, Vector], right: Vector, tolerance: floa
     After a breakdown or the last step it returns the current iterate; the caller measures the residual.
     """
     # Scale by the largest entry, so that squares of small entries do not underflow.
-    size = float(np.abs(right).max(initial=0.0))
+    size = max_abs(right)
     if size == 0.0:
         return np.zeros_like(right)
     rows, scale = parts
     return size * np.asarray(bicgstab(rows, scale * (right / size), tolerance, max_steps))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Iterations:
-    """x = right + moves @ x by iteration; moves is discount * P or its transpose, a contraction in the `norm`.
-
-    max_steps: Krylov steps of one attempt; with none, sweeps alone solve the system. parts: I - moves as `split_rows`
-    has it.
-    """
+    """x = right + moves @ x by iteration; moves is discount * P or its transpose, a contraction in the `norm`."""
 
     moves: SparseRows
     discount: float
     norm: float
-    max_steps: int = MANY_STEPS
-    parts: tuple[SplitRows, Vector] = field(init=False)
 
-    def __post_init__(self) -> None:
-        rows, n = self.moves, self.moves.shape[0]
+    @cached_property
+    def parts(self) -> tuple[SplitRows, Vector]:
+        """I - moves as `split_rows` has it."""
+        rows = self.moves
+        first = unsigned(np.arange(len(rows.indptr), dtype=rows.indptr.dtype))
         arrays = (unsigned(rows.indptr), unsigned(rows.indices), rows.data)
-        first = unsigned(np.arange(n + 1, dtype=rows.indptr.dtype))
-        object.__setattr__(self, "parts", split_rows(arrays, first, np.ones(n)))
+        return split_rows(arrays, first, np.ones(rows.shape[0]))
 
     def is_fast(self) -> bool:
         """Whether a few Krylov steps reduce the error to a thousandth, twice, for a random right side."""
@@ -226,20 +213,26 @@ class Iterations:
         if not right.any():
             # Iterations would approach the answer zero without end.
             return np.zeros_like(right)
-        answer, n_pairs, goal = start, 8, max(accuracy, 64 * EPSILON / (1 - self.discount))
+        goal = max(accuracy, 64 * EPSILON / (1 - self.discount))
+        most_sweeps = 1_000 + 4 * math.log(goal * (1 - self.discount)) / math.log(self.discount)
+        n_sweeps, n_pairs = 0, 8
+        rows, scale = self.parts
+        answer = start
         residual, error = self.error(right, answer)
-        n_sweeps, most_sweeps = 0, 1_000 + 4 * math.log(goal * (1 - self.discount)) / math.log(self.discount)
         while error > goal and n_sweeps < most_sweeps:
             # A little less than what is missing, at most what one attempt can. The zero vector has no relative error.
             fall = max(1e-10, 0.1 * goal if math.isinf(error) else 0.3 * goal / error)
-            tried = answer + krylov_steps(self.parts, residual, fall, self.max_steps)
+            tried = answer + krylov_steps(self.parts, residual, fall, MANY_STEPS)
             left, reached = self.error(right, tried)
             if not reached < 0.1 * error:
                 # Discard the Krylov steps. Each time double the number of sweeps, so that failed attempts cost little.
-                tried = answer.copy()
-                relax(self.parts[0], self.parts[1] * right, tried, n_pairs)
-                left, reached = self.error(right, tried)
-                n_sweeps, n_pairs = n_sweeps + 2 * n_pairs, 2 * n_pairs
+                tried = answer
+                for _ in range(n_pairs):
+                    tried = tried + swept(rows, scale * residual)
+                    residual, reached = self.error(right, tried)
+                left = residual
+                n_pairs *= 2
+                n_sweeps += n_pairs
             answer, residual, error = tried, left, reached
         if error > goal:
             message = (

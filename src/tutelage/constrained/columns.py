@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutelage import outcomes
-from tutelage.arrays import EPSILON, Indices, Matrix, SparseRows, Vector
+from tutelage.arrays import EPSILON, SMALLEST, Indices, Matrix, SparseRows, Vector, max_abs
 from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, bellman_operators, plan_hard
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.resolvent import any_choice, choice_resolvent, choice_visits, has_dense_moves, typical_method
@@ -84,7 +84,7 @@ class Planner:
         """
         mdp, reward = self.domain.mdp, per_choice(self.domain.mdp, self.features @ price)
         # Close to double precision: bounds are compared with gaps near rounding.
-        accuracy = RELATIVE_ACCURACY * max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
+        accuracy = RELATIVE_ACCURACY * max(max_abs(reward), SMALLEST)
         self.plan = plan = plan_hard(mdp, reward, accuracy=accuracy, start=self.plan)
         # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
         best = float(np.einsum("s,s->", mdp.initial, plan.value)) + plan.error_bound
@@ -131,15 +131,15 @@ class Improver(Planner):
         # A policy that follows in each state the column that is best from there on earns at least this.
         value = np.max([np.asarray(known.ahead) @ price for known in stored], axis=0)
         better: list[Column] = []
-        solved, best = RELATIVE_ACCURACY * float(np.abs(reward).max()), np.inf
+        solved, best = RELATIVE_ACCURACY * max_abs(reward), np.inf
         rounding = 4 * EPSILON if self.is_exact else 0.1 * RELATIVE_ACCURACY
         while True:
             earned = float(column.counts @ price)
             # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much. More
             # than two pairs improve a policy less than its successor does.
             value = operators.sweep(value, solved / mdp.steps, 2)
-            backed, moved = operators.hard_backup(value, column.choice, rounding * float(np.abs(value).max()))
-            error = (float(np.abs(backed - value).max()) + 4 * EPSILON * float(np.abs(value).max())) * mdp.steps
+            backed, moved = operators.hard_backup(value, column.choice, rounding * max_abs(value))
+            error = (max_abs(backed - value) + 4 * EPSILON * max_abs(value)) * mdp.steps
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
             if np.array_equal(moved, column.choice) or best - earned <= share * max(best - known, 0.0):
                 break

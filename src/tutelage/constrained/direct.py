@@ -31,7 +31,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Matrix, SparseRows, Vector, freeze
+from tutelage.arrays import SMALLEST, Matrix, SparseRows, Vector, freeze, max_abs
 from tutelage.bellman.equations import plan_hard
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.expectations import Expectation, expectation
@@ -87,10 +87,10 @@ def largest_value(domain: Domain, price: Vector) -> float:
     mdp, features = domain.mdp, combined_features(domain)
     reward = per_choice(mdp, features @ price)
     # Prices of order one, which may cancel each other, have errors of their own size.
-    size = max(float(np.abs(features).max()) * max(1.0, float(np.abs(price).max())), np.finfo(np.float64).tiny)
+    size = max(max_abs(features) * max(1.0, max_abs(price)), SMALLEST)
     for share in STEP_PRICES:
         try:
-            plan = plan_hard(mdp, reward - share * size, accuracy=RELATIVE_ACCURACY * (np.abs(reward).max() or size))
+            plan = plan_hard(mdp, reward - share * size, accuracy=RELATIVE_ACCURACY * (max_abs(reward) or size))
             break
         except EndlessValue:
             if share == STEP_PRICES[-1]:
@@ -120,7 +120,7 @@ def best_within_balls(
     scaled = Scaled.of(domain, limits, sizes(domain))
     slope, unit = in_unit(weights, scaled.feature[: domain.n_reward])
     reward, preference = np.split(scaled.feature, [domain.n_reward])
-    size = np.array([float(or_one(np.asarray(np.abs(ball.scale * preference).max()))) for ball in balls])
+    size = or_one([max_abs(ball.scale * preference) for ball in balls])
     inner = [
         Ball(ball.centre / preference, ball.scale * preference / length, ball.radius / length)
         for ball, length in zip(balls, size, strict=True)

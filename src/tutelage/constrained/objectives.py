@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Matrix, Vector, max_abs
 from tutelage.constrained.problem import HalfSpaces
 from tutelage.convex.programs import LinearConstraints, ProgramSolution, minimise_linear, minimise_quadratic
 from tutelage.outcomes import Solution
@@ -70,7 +70,7 @@ class Program:
 
     def scale(self, points: Matrix) -> float:
         """What the objective can reach, by some points (n, d): gaps are relative to it."""
-        return float(np.abs(points @ self.base).max(initial=0.0)) or 1.0
+        return max_abs(points @ self.base) or 1.0
 
     @property
     def is_reward(self) -> bool:
@@ -108,7 +108,7 @@ class Program:
         m, n, d_r = len(self.right) - self.n_matched, generate.shape[1], self.n_matched
         target = -self.right[m:]
         # In units of the target, the deviations are of the size of v, which sums to one; y is scaled back below.
-        unit, here = 1 + float(np.abs(target).max()), generate[:d_r]
+        unit, here = 1 + max_abs(target), generate[:d_r]
         equal = _joined([[equal, np.zeros((len(right), d_r))], [here / unit, -np.eye(d_r)]])
         right = np.concatenate([right, target / unit])
         within = _joined([[self.rows[:m] @ generate / unit, np.zeros((m, d_r))]])

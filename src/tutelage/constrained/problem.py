@@ -17,7 +17,19 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze, refuse, set_fields
+from tutelage.arrays import (
+    SMALLEST,
+    ArrayLike,
+    Matrix,
+    Readable,
+    Vector,
+    check_length,
+    floats,
+    freeze,
+    max_abs,
+    refuse,
+    set_fields,
+)
 from tutelage.bellman.equations import plan_hard
 from tutelage.chains.expectations import Expectation
 from tutelage.chains.resolvent import any_choice, choice_resolvent
@@ -28,7 +40,6 @@ from tutelage.outcomes import Ended, InvalidModel
 Route = Literal["auto", "decomposition", "direct"]
 # A limit further out than this many times what any policy reaches counts as if it were there.
 OUT_OF_REACH = 4.0
-SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,9 +98,9 @@ def reward_limits(domain: Domain, normals: ArrayLike, offsets: ArrayLike, names:
     return HalfSpaces(np.hstack([given, beside]), floats(offsets, "offsets", ndim=1), tuple(names))
 
 
-def or_one(sizes: Vector) -> Vector:
+def or_one(sizes: ArrayLike) -> Vector:
     """The sizes, with one for those that are zero or so small that dividing by them overflows."""
-    return np.where(sizes > SMALLEST, sizes, 1.0)
+    return np.where(np.asarray(sizes) > SMALLEST, sizes, 1.0)
 
 
 def sizes(domain: Domain) -> Vector:
@@ -206,5 +217,5 @@ def in_unit(weights: Vector, feature: Vector) -> tuple[Vector, float]:
     both = "the weight {:.3g} and an expectation of up to {:.3g}".format
     far = "are too far apart: their product overflows; use other units"
     refuse(~np.isfinite(slope), lambda j: f"{both(weights[j], feature[j])} {far}")
-    unit = float(or_one(np.abs(slope).max(initial=0.0)))
+    unit = float(or_one(max_abs(slope)))
     return slope / unit, unit

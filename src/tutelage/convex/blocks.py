@@ -29,7 +29,7 @@ import numpy as np
 from scipy.linalg import block_diag, null_space
 
 from tutelage import outcomes
-from tutelage.arrays import Flags, Indices, Matrix, Vector
+from tutelage.arrays import SMALLEST, Flags, Indices, Matrix, Vector, max_abs
 from tutelage.convex.programs import minimise_conic
 
 # A block within this relative distance of its radius counts as on the surface of its ball or box.
@@ -165,7 +165,7 @@ class Block:
         """The m >= 0 of a ball that fits gradient + grad h + m * normal = 0 best at x, where x is not zero."""
         total, normal = gradient + self.slope * self.signs(x) + self.curvature * x, self.normal(x)
         # Each condition weighted by the size of its entry: entries at a kink or bound say nothing.
-        weight = np.abs(x) / (float(np.abs(x).max(initial=0.0)) or 1.0)
+        weight = np.abs(x) / (max_abs(x) or 1.0)
         size = float(weight * normal @ normal)
         return max(-float(weight * normal @ total) / size, 0.0) if size > 0 else 0.0
 
@@ -177,14 +177,14 @@ class Block:
         if that is smaller. A ball adds the complementarity of its multiplier and the distance from its surface.
         """
         if not self.is_ball:
-            return float(np.abs(self._conditions(gradient, x, self.slope, self.radius)).max(initial=0.0))
+            return max_abs(self._conditions(gradient, x, self.slope, self.radius))
         size, radius = self.size(x), float(self.radius)
         m = self.multiplier(gradient, x) if size > 0.5 * radius else 0.0
         # The multiplier of a sum is a slope of its entries.
         is_sum = self.norm == 1
         pushed = gradient if m == 0 or is_sum else gradient + m * self.normal(x)
         wrong = self._conditions(pushed, x, self.slope + m * is_sum, math.inf)
-        return max(float(np.abs(wrong).max()), (radius - size) * (m / radius if is_sum else m))
+        return max(max_abs(wrong), (radius - size) * (m / radius if is_sum else m))
 
     def gap(self, gradient: Vector, x: Vector) -> float:
         """h(x) + h*(-gradient) + gradient @ x: what this term adds to the duality gap; zero exactly at a minimum.
@@ -366,7 +366,7 @@ class _Model:
         Otherwise the interior point with its active set made exact, or as it is where that has the smaller error.
         """
         near = self._polished(self.x)
-        if self._error(near) <= EXACT_ENOUGH * float(np.abs(self.gradient).max()):
+        if self._error(near) <= EXACT_ENOUGH * max_abs(self.gradient):
             return near
         outcomes.spend(CONE_COST)
         rough = self._interior_point()
@@ -387,7 +387,7 @@ class _Model:
         kinked = np.concatenate([block.is_signed & block.has_kink(block.is_ball) for block in self.blocks])
         entry = np.concatenate([np.arange(n), np.flatnonzero(kinked)])
         pull = float((alone * (np.abs(offset) + np.abs(self.slope))).max())
-        unit = np.minimum(alone * max(pull, np.finfo(np.float64).tiny), self.radius)[entry]
+        unit = np.minimum(alone * max(pull, SMALLEST), self.radius)[entry]
         to_z = (entry == np.arange(n)[:, None]) * np.where(np.arange(len(entry)) < n, unit, -unit)
         has_floor = (kinked | ~self.signed)[entry]
         quadratic = to_z.T @ self.curved @ to_z
@@ -404,10 +404,10 @@ class _Model:
                 ended = np.flatnonzero(np.isfinite(self.radius[part])) + part.start
                 ends, limits = to_z[ended] / unit[ended, None], self.radius[ended] / unit[ended]
                 pieces += [(ends, limits), (-ends, limits)]
-        sizes = [float(np.abs(rows).max(initial=0.0)) or 1.0 for rows, _ in pieces + cones]
+        sizes = [max_abs(rows) or 1.0 for rows, _ in pieces + cones]
         scaled = [(rows / size, right / size) for (rows, right), size in zip(pieces + cones, sizes, strict=True)]
         rows, right = (np.concatenate(part) for part in zip(*scaled, strict=True))
-        size, heights = max(np.abs(linear).max(), np.abs(quadratic).max()), [len(end) for _, end in cones]
+        size, heights = max(max_abs(linear), max_abs(quadratic)), [len(end) for _, end in cones]
         given = (quadratic / size, linear / size, rows, right, len(right) - sum(heights), heights)
         return np.asarray(to_z @ minimise_conic(*given).answer.x)
 

@@ -29,7 +29,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from tutelage import outcomes
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import SMALLEST, Matrix, Vector, max_abs
 from tutelage.convex.blocks import Block, box_minimum, contained, gap, model_minimum, residual, terms
 from tutelage.outcomes import Ended, NotConverged, OutOfTime, Solution
 
@@ -127,7 +127,7 @@ def proximal_newton(
     if max(least.residual, least.gap / (abs(least.value) or 1.0)) <= LEFT_BY_ROUNDING:
         return replace(least, n_steps=last.n_steps, ended=Ended.ROUNDING)
     message = f"after {last.n_steps} Newton steps the residual is {last.residual:.3g}, with weights up to "
-    message += f"{np.abs(last.answer.x).max(initial=0.0):.3g}"
+    message += f"{max_abs(last.answer.x):.3g}"
     raise NotConverged(message, residual=last.residual, n_steps=last.n_steps, answer=last)
 
 
@@ -180,14 +180,14 @@ class _Damping:
 
         Never zero, so that a model of a function without any curvature has a minimum.
         """
-        flat = 1e-5 * last.residual / (1 + float(np.abs(last.answer.x).max(initial=0.0)))
-        self.size = max(self.size, flat, 1e-14 * _largest_curvature(last.answer.here), np.finfo(np.float64).tiny)
+        flat = 1e-5 * last.residual / (1 + max_abs(last.answer.x))
+        self.size = max(self.size, flat, 1e-14 * _largest_curvature(last.answer.here), SMALLEST)
         return self.size
 
     def is_lost(self, last: Minimum[SourceT]) -> bool:
         """Whether x or the damping has left the range of sensible numbers."""
         x, curvature = last.answer.x, _largest_curvature(last.answer.here)
-        return bool(np.abs(x).max(initial=0.0) > 1e60 or self.size > 1e60 * (1 + curvature))
+        return bool(max_abs(x) > 1e60 or self.size > 1e60 * (1 + curvature))
 
     def adapt(self, decrease: float, predicted: float, rounding: float) -> bool:
         """Whether the step is taken. Damping grows tenfold and faster with refused steps, and falls where f agrees."""

@@ -17,7 +17,7 @@ import highspy
 import numpy as np
 from scipy import optimize, sparse
 
-from tutelage.arrays import Flags, Indices, Matrix, Vector
+from tutelage.arrays import SMALLEST, Flags, Indices, Matrix, Vector, max_abs
 from tutelage.outcomes import Ended, NotConverged, Solution, TutelageError
 
 # Relative gaps asked of Clarabel, in order. The error of x is only the square root of the gap, hence so small.
@@ -70,7 +70,7 @@ class LinearConstraints:
         largest = abs(self.within).max(axis=1)
         largest = largest.toarray().ravel() if sparse.issparse(largest) else largest
         sizes = np.maximum(largest, np.abs(self.bound))
-        return np.where(sizes > np.finfo(np.float64).tiny, sizes, 1.0)
+        return np.where(sizes > SMALLEST, sizes, 1.0)
 
     def gradient(self, nu: Vector, y: Vector) -> Vector:
         """equal' nu + within' y: the gradient of the constraints' part of the Lagrangian."""
@@ -108,7 +108,7 @@ def minimise_linear(slope: Vector, constraints: LinearConstraints) -> ProgramSol
     Raises `InfeasibleProgram` where no x satisfies the constraints, and `NotConverged` where the library fails.
     """
     is_sparse = sparse.issparse(constraints.equal) or sparse.issparse(constraints.within)
-    unit, size = float(np.abs(slope).max(initial=0.0)) or 1.0, constraints.row_sizes()
+    unit, size = max_abs(slope) or 1.0, constraints.row_sizes()
     scaled = replace(constraints, within=(constraints.within.T / size).T, bound=constraints.bound / size)
     for attempt in SPARSE_ATTEMPTS if is_sparse else DENSE_ATTEMPTS:
         solver = _simplex(slope / unit, scaled, *attempt)
@@ -192,7 +192,7 @@ def minimise_quadratic(curvature: Any, slope: Vector, constraints: LinearConstra
             solutions += [_combined(x, y) for x in solutions for y in solutions]
         # Between errors that are both rounding, the lower objective decides.
         solution = min(solutions, key=lambda either: (max(error(either), ROUNDED), either.value))
-    worst = error(solution) / (1.0 + float(np.abs(solution.answer.x).max()) + abs(solution.value))
+    worst = error(solution) / (1.0 + max_abs(solution.answer.x) + abs(solution.value))
     if not worst <= ACCEPTED:
         raise NotConverged(f"the quadratic program was solved to {worst:.2g} only", residual=worst, n_steps=2)
     return solution
