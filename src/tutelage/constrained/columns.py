@@ -82,7 +82,8 @@ class Planner:
 
         It may end early: where the gap at this price is at most `share` of what the bound exceeds `known` by.
         """
-        mdp, reward = self.domain.mdp, per_choice(self.domain.mdp, self.features @ price)
+        mdp = self.domain.mdp
+        reward = per_choice(mdp, self.features @ price)
         # Close to double precision: bounds are compared with gaps near rounding.
         accuracy = RELATIVE_ACCURACY * max(max_abs(reward), SMALLEST)
         self.plan = plan = plan_hard(mdp, reward, accuracy=accuracy, start=self.plan)
@@ -131,7 +132,8 @@ class Improver(Planner):
         # A policy that follows in each state the column that is best from there on earns at least this.
         value = np.max([np.asarray(known.ahead) @ price for known in stored], axis=0)
         better: list[Column] = []
-        solved, best = RELATIVE_ACCURACY * max_abs(reward), np.inf
+        best = np.inf
+        solved = RELATIVE_ACCURACY * max_abs(reward)
         rounding = 4 * EPSILON if self.is_exact else 0.1 * RELATIVE_ACCURACY
         while True:
             earned = float(column.counts @ price)
@@ -148,7 +150,8 @@ class Improver(Planner):
             if float(next_column.counts @ price) <= earned:
                 # Policies improve strictly, so this one differs by rounding only.
                 break
-            column, value = next_column, np.asarray(next_column.ahead) @ price
+            column = next_column
+            value = np.asarray(column.ahead) @ price
             better.append(column)
             if error <= solved:
                 break
@@ -187,7 +190,8 @@ class Improver(Planner):
 
 def opened(domain: Domain, price: Vector, *, has_groups: bool) -> tuple[Planner, tuple[Column, ...]]:
     """A good policy at a price, and the pricer to go on with: policies are stored where each visits most states."""
-    mdp, choice = domain.mdp, any_choice(domain.mdp)
+    mdp = domain.mdp
+    choice = any_choice(mdp)
     if np.isinf(mdp.horizon):
         # At another price going on may pay.
         price = np.zeros_like(price)
@@ -196,6 +200,7 @@ def opened(domain: Domain, price: Vector, *, has_groups: bool) -> tuple[Planner,
         planner = Planner(domain)
         return planner, planner.price_out(price).columns
     improver = Improver(domain, has_groups=has_groups)
-    # A rough optimum is enough.
     first = improver.evaluate(choice, None)
-    return improver, (first, *improver.price_out(price, [first], share=OPENING).columns)[-1:]
+    # A rough optimum is enough.
+    better = improver.price_out(price, [first], share=OPENING).columns
+    return improver, better[-1:] or (first,)

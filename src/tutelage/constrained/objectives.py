@@ -99,22 +99,24 @@ class Program:
         constraints = LinearConstraints(np.zeros(n + n_slacks), equal, right, within, self.right)
         solution = minimise_linear(np.concatenate([-(generate.T @ self.base), self.cost]), constraints)
         u = solution.answer.within_multipliers
-        # Changed so that reach' u <= cost for any tolerance of the solver. The last of u is that of a total, if any.
-        u = u / max(1.0, float((self.reach.T @ u).max(initial=0.0))) if self.cost.all() else np.append(u[:-1], u.max())
-        return _mixture(solution, n, u)
+        # Changed so that reach' u <= cost for any tolerance of the solver.
+        if not self.cost.all():
+            # The last one is that of the total.
+            return _mixture(solution, n, np.append(u[:-1], u.max()))
+        return _mixture(solution, n, u / max(1.0, float((self.reach.T @ u).max(initial=0.0))))
 
     def _nearest(self, generate: Any, equal: Any, right: Vector) -> Solution[Mixture]:
         """The same by a quadratic program, with the deviations as additional variables."""
         m, n, d_r = len(self.right) - self.n_matched, generate.shape[1], self.n_matched
         target = -self.right[m:]
+        here = generate[:d_r]
         # In units of the target, the deviations are of the size of v, which sums to one; y is scaled back below.
-        unit, here = 1 + max_abs(target), generate[:d_r]
+        unit = 1 + max_abs(target)
         equal = _joined([[equal, np.zeros((len(right), d_r))], [here / unit, -np.eye(d_r)]])
         right = np.concatenate([right, target / unit])
         within = _joined([[self.rows[:m] @ generate / unit, np.zeros((m, d_r))]])
-        lower = np.concatenate([np.zeros(n), np.full(d_r, -np.inf)])
-        constraints = LinearConstraints(lower, equal, right, within, self.right[:m] / unit)
-        weight = np.concatenate([np.zeros(n), np.ones(d_r)])
+        weight = np.repeat([0.0, 1.0], [n, d_r])
+        constraints = LinearConstraints(np.where(weight, -np.inf, 0.0), equal, right, within, self.right[:m] / unit)
         curvature = sparse.diags_array(weight) if sparse.issparse(equal) else np.diag(weight)
         solution = minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
         direction = target - here @ solution.answer.x[:n]
@@ -124,8 +126,9 @@ class Program:
 
 def most_reward(weights: Vector, limits: HalfSpaces) -> Program:
     """f(x) = -weights @ x_r, with bound -h @ y - max (weights - G'y) @ mu."""
-    base, none = _padded(weights, limits), np.zeros((len(limits), 0))
-    return Program(base, limits.normals, limits.offsets, none, none.sum(axis=0), base, np.inf)
+    base = _padded(weights, limits)
+    none = np.zeros((len(limits), 0))
+    return Program(base, limits.normals, limits.offsets, none, np.zeros(0), base, np.inf)
 
 
 def least_violation(limits: HalfSpaces) -> Program:
@@ -144,16 +147,20 @@ def reward_within_total(weights: Vector, total: float, limits: HalfSpaces) -> Pr
     Written with slacks s >= G x - h. With the total's multiplier k and y <= k, weights @ x <= (weights - G'y) @ x +
     h @ y + k * total.
     """
-    (m, d), base = limits.normals.shape, _padded(weights, limits)
-    rows, reach = np.vstack([limits.normals, np.zeros(d)]), np.vstack([np.eye(m), -np.ones(m)])
+    m, d = limits.normals.shape
+    base = _padded(weights, limits)
+    rows = np.vstack([limits.normals, np.zeros(d)])
+    reach = np.vstack([np.eye(m), -np.ones(m)])
     return Program(base, rows, np.append(limits.offsets, total), reach, np.zeros(m), base)
 
 
 def nearest(target: Vector, norm: float, limits: HalfSpaces) -> Program:
     """f(x) = norm_p(x_r - target) for p = 1 or inf (Sec. 3.1), with slacks s >= |x_r - target|, or one for all."""
-    (m, d), d_r = limits.normals.shape, len(target)
-    here, each = np.eye(d_r, d), np.eye(d_r) if norm == 1 else np.ones((d_r, 1))
-    rows, reach = np.vstack([limits.normals, here, -here]), np.vstack([np.zeros((m, each.shape[1])), each, each])
+    m, d = limits.normals.shape
+    here = np.eye(len(target), d)
+    each = np.eye(len(target)) if norm == 1 else np.ones((len(target), 1))
+    rows = np.vstack([limits.normals, here, -here])
+    reach = np.vstack([np.zeros((m, each.shape[1])), each, each])
     right = np.concatenate([limits.offsets, target, -target])
     return Program(np.zeros(d), rows, right, reach, np.ones(each.shape[1]), _padded(target, limits))
 
@@ -163,10 +170,11 @@ def nearest_squared(target: Vector, limits: HalfSpaces) -> Program:
 
     For any a, 1/2 norm_2(x_r - target)^2 >= a @ (target - x_r) - 1/2 norm_2(a)^2.
     """
-    (m, d), d_r = limits.normals.shape, len(target)
-    rows, right = np.vstack([limits.normals, -np.eye(d_r, d)]), np.append(limits.offsets, -target)
-    none, opening = np.zeros((m + d_r, 0)), _padded(target, limits)
-    return Program(np.zeros(d), rows, right, none, none.sum(axis=0), opening, np.inf, d_r)
+    d, d_r = limits.normals.shape[1], len(target)
+    rows = np.vstack([limits.normals, -np.eye(d_r, d)])
+    right = np.append(limits.offsets, -target)
+    none = np.zeros((len(rows), 0))
+    return Program(np.zeros(d), rows, right, none, np.zeros(0), _padded(target, limits), np.inf, d_r)
 
 
 def _mixture(solution: ProgramSolution, n: int, u: Vector) -> Solution[Mixture]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tutelage import outcomes
 from tutelage.arrays import ArrayLike, Matrix, Vector, freeze, vector
-from tutelage.chains.expectations import Expectation, expectation_of_occupancy
+from tutelage.chains.expectations import expectation_of_occupancy
 from tutelage.constrained import objectives
 from tutelage.constrained.columns import Column, Planner, opened
 from tutelage.constrained.decomposition import Decomposed, decompose, matrix
@@ -94,12 +94,14 @@ def nearest_policy(
         problem = Problem(scaled, objectives.nearest_squared(wanted, scaled.limits), unit**2, _distance)
         size = 1 + max(abs(wanted))
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
-        asked, close = (0.5 * accuracy**2, 0.5 * (accuracy * size) ** 2), 10 * accuracy * unit * size
-        best = problem.solve(asked[0], route, asked[1])
+        tolerance, good_enough = 0.5 * accuracy**2, 0.5 * (accuracy * size) ** 2
+        close = 10 * accuracy * unit * size
+        best = problem.solve(tolerance, route, good_enough)
         if best.gap > close and route == "auto":
             # A direct program is exact in the square of the distance only.
             with suppress(NotConverged):
-                best = min(best, problem.solve(asked[0], "decomposition", asked[1]), key=lambda either: either.gap)
+                other = problem.solve(tolerance, "decomposition", good_enough)
+                best = min(best, other, key=lambda either: either.gap)
         if best.gap > close:
             best = _sharpened(best, domain, wanted * unit, limits)
         return best if best.gap <= close else replace(best, ended=Ended.ROUNDING)
@@ -177,7 +179,8 @@ class Problem:
             # Below the level of rounding no tolerance is asked for.
             with suppress(NotConverged, EndlessValue):
                 return self.direct(max(tolerance, TIGHT), good_enough)
-        (pricer, columns), program = self.opened(), self.program
+        pricer, columns = self.opened()
+        program = self.program
         try:
             if len(self.scaled.limits):
                 columns, program = self.within(pricer, columns)
@@ -264,19 +267,18 @@ class Problem:
 
         points: (n, d), expectations of policies that are known.
         """
-        scaled, limits, u = self.scaled, self.scaled.limits, answer.dual
-        program, prices = self.program, None
+        scaled, program, u = self.scaled, self.program, answer.dual
+        prices = None
         if program.is_reward:
             scale = program.scale(points)
             tolerance = max(abs(solution.bound - solution.value), PRICE_LEVEL * scale)
             prices = PriceFace(scaled.domain, program, points, solution.value, tolerance, scale, self.unit / scaled.row)
-        x = expectation_of_occupancy(scaled.domain, answer.weights)
-        reward, preference = np.split(scaled.feature, [scaled.domain.n_reward])
-        return ConstrainedOptimum(
-            policy=policy_from_occupancy(scaled.domain.mdp, answer.weights),
-            expectation=Expectation(reward * x.reward, preference * x.preference),
-            multipliers=freeze(self.unit * u[: len(limits)] / scaled.row),
-            price=freeze(self.unit * program.price(u) / scaled.feature),
+        return scaled.optimum(
+            policy_from_occupancy(scaled.domain.mdp, answer.weights),
+            expectation_of_occupancy(scaled.domain, answer.weights),
+            u[: len(scaled.limits)],
+            program.price(u),
+            self.unit,
             value=self.told(self.unit * solution.value),
             bound=self.told(self.unit * solution.bound),
             n_rounds=solution.n_steps,

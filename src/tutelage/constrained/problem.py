@@ -17,19 +17,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from tutelage.arrays import (
-    SMALLEST,
-    ArrayLike,
-    Matrix,
-    Readable,
-    Vector,
-    check_length,
-    floats,
-    freeze,
-    max_abs,
-    refuse,
-    set_fields,
-)
+from tutelage import arrays
+from tutelage.arrays import SMALLEST, ArrayLike, Matrix, Readable, Vector, floats, freeze, max_abs
 from tutelage.bellman.equations import plan_hard
 from tutelage.chains.expectations import Expectation
 from tutelage.chains.resolvent import any_choice, choice_resolvent
@@ -54,10 +43,10 @@ class HalfSpaces(Readable):
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        normals, offsets = floats(self.normals, "normals", ndim=2), floats(self.offsets, "offsets", ndim=1)
-        set_fields(self, normals=normals, offsets=offsets)
+        normals = floats(self.normals, "normals", ndim=2)
+        arrays.set_fields(self, normals=normals, offsets=floats(self.offsets, "offsets", ndim=1))
         for name in ("offsets", "names"):
-            check_length(getattr(self, name), len(self.normals), name, "half-spaces")
+            arrays.check_length(getattr(self, name), len(self.normals), name, "half-spaces")
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -109,11 +98,12 @@ def sizes(domain: Domain) -> Vector:
     Without discount it is the most that any policy collects of |phi_j|, by one rough solve. Where some policy goes on
     for ever, there is no such number, and it is what the fewest moves to an end would collect of the largest |phi_j|.
     """
-    mdp, both = domain.mdp, (domain.reward_features, domain.preference_features)
+    mdp = domain.mdp
     if np.max(mdp.discount) == 1:
         return _collected(domain)
     # NumPy reduces the rows of a transposed copy several times faster than columns.
-    return np.concatenate([np.abs(endless(mdp, features).T.copy()).max(axis=1, initial=0.0) for features in both])
+    both = [endless(mdp, features).T.copy() for features in (domain.reward_features, domain.preference_features)]
+    return np.concatenate([np.abs(rows).max(axis=1, initial=0.0) for rows in both])
 
 
 @lru_cache(maxsize=16)
@@ -125,11 +115,11 @@ def _collected(domain: Domain, accuracy: float = 1e-3) -> Vector:
     if np.isinf(mdp.horizon):
         steps = choice_resolvent(mdp, any_choice(mdp)).values(np.ones(mdp.n_states))
         return freeze(largest * float(mdp.initial @ steps))
-    plans = [
-        plan_hard(mdp, features[:, j].copy(), accuracy=accuracy * largest[j]) if largest[j] > 0 else None
-        for j in range(len(largest))
-    ]
-    return freeze(np.array([0.0 if plan is None else mdp.initial @ plan.value + plan.error_bound for plan in plans]))
+    most = np.zeros(len(largest))
+    for j in np.flatnonzero(largest):
+        plan = plan_hard(mdp, features[:, j].copy(), accuracy=accuracy * largest[j])
+        most[j] = mdp.initial @ plan.value + plan.error_bound
+    return freeze(most)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,6 +151,19 @@ class Scaled:
         reward, preference = np.split(unit, [domain.n_reward])
         inner = domain.with_matrices(domain.reward_features / reward, domain.preference_features / preference)
         return cls(inner, HalfSpaces(normals, offsets, limits.names), unit, row)
+
+    def optimum(
+        self, policy: Vector, reached: Expectation, multipliers: Vector, price: Vector, unit: float, **rest: Any
+    ) -> "ConstrainedOptimum":
+        """An optimum in the caller's units, from numbers of this problem. unit: of its value."""
+        reward, preference = np.split(self.feature, [self.domain.n_reward])
+        return ConstrainedOptimum(
+            policy=policy,
+            expectation=Expectation(reward * reached.reward, preference * reached.preference),
+            multipliers=freeze(unit * multipliers / self.row),
+            price=freeze(unit * price / self.feature),
+            **rest,
+        )
 
     def with_common_rows(self) -> Self:
         """The same with one unit for all limits, whose excesses are then summed."""
@@ -214,8 +217,10 @@ def in_unit(weights: Vector, feature: Vector) -> tuple[Vector, float]:
     """Reward weights (d_r,) of the scaled features, with a largest entry of one, and the unit of their reward."""
     with np.errstate(over="ignore"):
         slope = weights * feature
-    both = "the weight {:.3g} and an expectation of up to {:.3g}".format
     far = "are too far apart: their product overflows; use other units"
-    refuse(~np.isfinite(slope), lambda j: f"{both(weights[j], feature[j])} {far}")
+    arrays.refuse(
+        ~np.isfinite(slope),
+        lambda j: f"the weight {weights[j]:.3g} and an expectation of up to {feature[j]:.3g} {far}",
+    )
     unit = float(or_one(max_abs(slope)))
     return slope / unit, unit
