@@ -154,8 +154,8 @@ class _Rounds:
 
     @property
     def size(self) -> float:
-        """What gaps are relative to."""
-        return self.scale + abs(self.value)
+        """What gaps are relative to; before the first mixture, what the objective can reach."""
+        return self.scale + (abs(self.value) if self.value < np.inf else 0.0)
 
     def is_proved(self, tolerance: float) -> bool:
         """Whether the dual variables of the last master problem themselves prove the tolerance.

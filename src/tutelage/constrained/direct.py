@@ -69,11 +69,9 @@ def solve_directly(domain: Domain, program: Program) -> Solution[Mixture]:
 
     Raises `NotConverged` where the libraries fail, also on programs that are infeasible or nearly so.
     """
-    try:
-        solution = program.solve(*flow(domain))
-    except InfeasibleProgram as failure:
-        raise NotConverged(f"the direct program failed: {failure}", residual=np.inf, n_steps=1) from failure
-    u, visits = solution.answer.dual, np.maximum(solution.answer.weights, 0.0) * domain.mdp.steps
+    solution = program.solve(*flow(domain))
+    u = solution.answer.dual
+    visits = np.maximum(solution.answer.weights, 0.0) * domain.mdp.steps
     bound = program.offset(u) - largest_value(domain, program.price(u))
     return replace(solution, answer=Mixture(visits, u), bound=bound)
 

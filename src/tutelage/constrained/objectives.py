@@ -25,8 +25,14 @@ from scipy import sparse
 
 from tutelage.arrays import Matrix, Vector, max_abs
 from tutelage.constrained.problem import HalfSpaces
-from tutelage.convex.programs import LinearConstraints, ProgramSolution, minimise_linear, minimise_quadratic
-from tutelage.outcomes import Solution
+from tutelage.convex.programs import (
+    InfeasibleProgram,
+    LinearConstraints,
+    ProgramSolution,
+    minimise_linear,
+    minimise_quadratic,
+)
+from tutelage.outcomes import NotConverged, Solution
 
 # With more dual variables than this, mixtures of groups converge too slowly.
 MOST_SHARED = 16
@@ -89,10 +95,14 @@ class Program:
     def solve(self, generate: Any, equal: Any, right: Vector) -> Solution[Mixture]:
         """The best point within the limits of the hull generate @ v, v >= 0, equal @ v = right.
 
-        generate: (d, n); equal: (k, n); dense or sparse.
+        generate: (d, n); equal: (k, n); dense or sparse. Raises `NotConverged` where a library fails or finds no point.
         """
-        if self.n_matched:
-            return self._nearest(generate, equal, right)
+        try:
+            return (self._nearest if self.n_matched else self._linear)(generate, equal, right)
+        except InfeasibleProgram as failure:
+            raise NotConverged(f"the program over policies failed: {failure}", residual=np.inf, n_steps=1) from failure
+
+    def _linear(self, generate: Any, equal: Any, right: Vector) -> Solution[Mixture]:
         n, n_slacks = generate.shape[1], len(self.cost)
         within = np.hstack([self.rows @ generate, -self.reach])
         equal = _joined([[equal, np.zeros((len(right), n_slacks))]])

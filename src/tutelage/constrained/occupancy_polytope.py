@@ -22,7 +22,7 @@ from tutelage.constrained.decomposition import Decomposed, decompose, matrix
 from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, PriceFace, solve_directly
 from tutelage.constrained.objectives import Mixture, Program
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit, sizes
-from tutelage.convex.programs import InfeasibleProgram, UnboundedProgram
+from tutelage.convex.programs import UnboundedProgram
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
 from tutelage.outcomes import Ended, EndlessValue, InfeasibleConstraints, InvalidModel, NotConverged, Solution
@@ -215,8 +215,6 @@ class Problem:
         """The optimum by decomposition. An error has the best mixture as its answer, in the caller's units."""
         try:
             mixture = decompose(pricer, program, columns, tolerance=tolerance, good_enough=good_enough)
-        except InfeasibleProgram as failure:
-            raise NotConverged(str(failure), residual=np.inf, n_steps=1) from failure
         except NotConverged as failure:
             if isinstance(failure.answer, Solution):
                 failure.answer = self._mixed(pricer, failure.answer)
