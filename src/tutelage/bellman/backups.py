@@ -6,17 +6,17 @@ library's exponential takes one number at a time and would take three quarters o
 """
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
 from tutelage.arrays import Indices, Vector
-from tutelage.bellman.equations import Operators
-from tutelage.chains.iterations import bicgstab, krylov_steps, split_rows
+from tutelage.chains.iterations import bicgstab, split_rows
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.compiling import FASTMATH, IN_ORDER, compiled, unsigned
-from tutelage.model.mdp import endless
+from tutelage.model.mdp import MDP, endless
 
 # row, column, probability, first, reward, discount: see `tutelage.compiling`.
 Problem: TypeAlias = tuple[Indices, Indices, Vector, Indices, Vector, float]
@@ -169,11 +169,15 @@ def hard_sweeps(problem: Problem, start: Vector, tolerance: float, n_least: int)
     return value
 
 
-class CompiledOperators(Operators):
+@dataclass(frozen=True, eq=False)
+class CompiledOperators:
     """The Bellman operators of a large MDP; `equations.Operators` has their equations.
 
     Policies are evaluated by Krylov steps.
     """
+
+    mdp: MDP
+    reward: Vector
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
         policy, backed = np.empty(self.mdp.n_choices), np.empty_like(value)
@@ -195,12 +199,14 @@ class CompiledOperators(Operators):
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
         row, column, probability, first, _, discount = self.problem
-        return krylov_steps(split_rows((row, column, probability), first, discount * policy), right, tolerance, 1_000)
+        rows, scale = split_rows((row, column, probability), first, discount * policy)
+        return bicgstab(rows, scale * right, tolerance, 1_000)
 
     @cached_property
     def problem(self) -> Problem:
         """The arguments that all loops over choices share."""
-        mdp, rows, discount = self.mdp, self.mdp.continuing, self.mdp.discount
+        mdp = self.mdp
+        rows, discount = mdp.continuing, mdp.discount
         if not isinstance(discount, float):
             rows, discount = discounted_rows(mdp, np.arange(mdp.n_choices)), 1.0
         first = mdp.first_choice.astype(rows.indptr.dtype)

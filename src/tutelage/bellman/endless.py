@@ -12,11 +12,11 @@ With the expected steps e of the soft policy of V, W = V + t e is one, if t is s
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tutelage.arrays import SMALLEST, Flags, Indices, Vector, max_abs
-from tutelage.bellman.equations import Operators
 from tutelage.chains.resolvent import any_choice, chain, choice_resolvent, policy_resolvent
 from tutelage.model.mdp import MDP, discounted, per_choice
 from tutelage.model.policy import ending_choice
@@ -24,7 +24,7 @@ from tutelage.outcomes import EndlessValue
 
 
 @dataclass(frozen=True, eq=False)
-class EndingOperators(Operators):
+class EndingOperators:
     """The Bellman operators of an MDP where some policy goes on for ever: the choices that they return end.
 
     plain: those of `equations` or of `backups`. as_good: choices that differ by less, relative to the largest value,
@@ -32,12 +32,15 @@ class EndingOperators(Operators):
     journeys have no limit, as far as doubles tell.
     """
 
-    plain: Operators
+    mdp: MDP
+    reward: Vector
+    plain: Any
     as_good: tuple[float, ...] = (1e-9, 1e-6, 1e-3, np.inf)
     longest: float = 1e12
 
     def soft_backup(self, value: Vector) -> tuple[Vector, Vector]:
-        return self.plain.soft_backup(value)
+        backed, policy = self.plain.soft_backup(value)
+        return backed, policy
 
     def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
         backed, moved = self.plain.hard_backup(value, choice, slack)
@@ -63,7 +66,7 @@ class EndingOperators(Operators):
         return choice_resolvent(self.mdp, choice).values(self.reward[choice])
 
     def sweep(self, value: Vector, tolerance: float, n_least: int = 3) -> Vector:
-        return self.plain.sweep(value, tolerance, n_least)
+        return np.asarray(self.plain.sweep(value, tolerance, n_least))
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
         mdp = self.mdp

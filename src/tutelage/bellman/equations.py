@@ -17,11 +17,13 @@ solve by compiled Krylov steps (inexact Newton) for a large one.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from tutelage import outcomes
 from tutelage.arrays import EPSILON, ArrayLike, Indices, Readable, Vector, freeze, max_abs, vector
+from tutelage.bellman.endless import EndingOperators
 from tutelage.chains.resolvent import choice_resolvent, discounted_rows, has_dense_moves, policy_resolvent
 from tutelage.model.mdp import MDP, choice_reward, discounted, per_choice
 from tutelage.model.policy import evenly, first_maximum, max_by_state, sum_by_state, uniform_policy
@@ -181,23 +183,19 @@ class Operators:
         return policy_resolvent(self.mdp, policy).solve(right, False)
 
 
-def bellman_operators(mdp: MDP, reward: Vector) -> Operators:
+def bellman_operators(mdp: MDP, reward: Vector) -> Any:
     """Compiled above COMPILED_ABOVE states; by NumPy otherwise, and where dense LU takes no longer than Krylov steps.
 
     These take ten products with all rows: with 42 entries in each of 2,240 rows of 715 states, a third of the time.
     With care where some policy goes on for ever.
     """
     is_dense = has_dense_moves(mdp) and 2 * mdp.transition.nnz > mdp.n_states**2
-    operators = Operators(mdp, reward)
+    operators: Any = Operators(mdp, reward)
     if mdp.n_states > COMPILED_ABOVE and not is_dense:
         from tutelage.bellman.backups import CompiledOperators
 
         operators = CompiledOperators(mdp, reward)
-    if np.isinf(mdp.horizon):
-        from tutelage.bellman.endless import EndingOperators
-
-        operators = EndingOperators(mdp, reward, operators)
-    return operators
+    return operators if np.isfinite(mdp.horizon) else EndingOperators(mdp, reward, operators)
 
 
 def _evaluated(mdp: MDP, reward: Vector, choice: Indices, value: Vector, tolerance: float) -> Vector:
@@ -270,7 +268,8 @@ def plan_hard(mdp: MDP, reward: Vector, *, accuracy: float, start: HardOptimum |
     before = choice
     for n_steps in range(1, steps.most + 1):
         backed, moved = operators.hard_backup(value, choice, 4 * EPSILON * max_abs(value))
-        low, high = float((change := backed - value).min()), float(change.max())
+        change = backed - value
+        low, high = float(change.min()), float(change.max())
         residual = max(abs(low), abs(high))
         bound, ended = _verdict(residual, value, horizon, accuracy, 0.0)
         # The policy repeats or alternates between two: the remaining residual is the evaluation's rounding error.
@@ -306,7 +305,7 @@ def _may_mix(mdp: MDP) -> bool:
     return bool(mdp.n_states > COMPILED_ABOVE and mdp.has_one_discount and is_random)
 
 
-def _soft_policy_iteration(operators: Operators, value: Vector, accuracy: float) -> Optimum:
+def _soft_policy_iteration(operators: Any, value: Vector, accuracy: float) -> Optimum:
     """Inexact Newton on the soft Bellman equation. A residual above twice the best one tightens the inner tolerance."""
     mdp, reward = operators.mdp, operators.reward
     inner_tolerance = INNER_TOLERANCE
@@ -338,7 +337,7 @@ def _soft_policy_iteration(operators: Operators, value: Vector, accuracy: float)
     raise NotConverged(message, residual=residual, n_steps=n_steps)
 
 
-def _proven_steps(operators: Operators, value: Vector, backed: Vector, policy: Vector, accuracy: float) -> float:
+def _proven_steps(operators: Any, value: Vector, backed: Vector, policy: Vector, accuracy: float) -> float:
     """What the residual of a soft value is to be multiplied by, where some policy goes on for ever (see `endless`).
 
     Infinite as long as no V + t e is shown to be above the solution.

@@ -195,7 +195,8 @@ def _flags(mdp: MDP) -> Flags:
 
 def _moves(mdp: MDP, features: Matrix) -> Matrix:
     """(n, 2 + d), from, to and features of the choices between states that are no ends, in order."""
-    state, after, is_end = mdp.state_of_choice, mdp.transition.indices, _flags(mdp)
+    state, after = mdp.state_of_choice, mdp.transition.indices
+    is_end = _flags(mdp)
     inner = ~(is_end[state] | is_end[after])
     return _ordered(np.column_stack([state, after, per_choice(mdp, features)])[inner])
 
@@ -231,7 +232,8 @@ def _shared_inverse(factors: linalg.SuperLU, z: Vector, ends: Indices) -> Resolv
 
 def _solve(factors: linalg.SuperLU, mdp: MDP, reward: Vector) -> tuple[Optimum, Resolvent] | None:
     """The soft optimum of one journey, and its resolvent; None where z has no solution in doubles."""
-    on_choices, after = per_choice(mdp, reward), mdp.transition.indices
+    on_choices = per_choice(mdp, reward)
+    after = mdp.transition.indices
     arriving = sum_by_state(mdp, np.where(_flags(mdp)[after], np.exp(on_choices), 0.0))
     try:
         z = _without_ends(factors, mdp.ends, arriving)
@@ -247,7 +249,8 @@ def _solve(factors: linalg.SuperLU, mdp: MDP, reward: Vector) -> tuple[Optimum, 
         refuse_endless(mdp, z <= 0, likely, "the soft value, which counts entropy,")
     if not (z > 0).all() or not np.isfinite(z).all():
         return None
-    inverse, value = _shared_inverse(factors, z, mdp.ends), np.log(z)
+    inverse = _shared_inverse(factors, z, mdp.ends)
+    value = np.log(z)
     choice_value = on_choices + value[after]
     policy = np.exp(choice_value - per_choice(mdp, value))
     total = sum_by_state(mdp, policy)

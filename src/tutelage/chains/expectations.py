@@ -248,11 +248,8 @@ def totals_without_subtraction(rows: tuple[Indices, Indices, Vector], leaves: Ve
     """
     row, column, weight = rows
     n = len(here)
-    left, totals = leaves.copy(), here.copy()
-    # The rows of moves to later states: where each begins, ends of the moves and their shares.
-    start, used = np.zeros(n + 1, np.int64), 0
-    ends = np.empty(4 * len(weight) + 64, np.int64)
-    shares = np.empty(len(ends))
+    start, ends, used = np.zeros(n + 1, np.int64), np.empty(4 * len(weight) + 64, np.int64), 0
+    shares, left, totals = np.empty(len(ends)), leaves.copy(), here.copy()
     work, is_waiting = np.zeros(n + 1), np.zeros(n + 1, np.bool_)
     for i in range(n):
         # Moves to earlier states wait in the order of elimination; moves to later states are kept.

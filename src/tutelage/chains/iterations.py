@@ -26,7 +26,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tutelage.arrays import EPSILON, Indices, SparseRows, Vector, max_abs
+from tutelage.arrays import EPSILON, Indices, SparseRows, Vector
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.compiling import FASTMATH, Rows, compiled, map_in_threads, unsigned
 from tutelage.outcomes import NotConverged
@@ -46,8 +46,10 @@ def split_rows(rows: Rows, first: Indices, share: Vector) -> tuple[SplitRows, Ve
     """
     row, column, weight = rows
     n = len(first) - 1
-    start, before, after = np.empty(n + 1, row.dtype), np.empty(n, row.dtype), np.empty(n, row.dtype)
-    columns, weights, scale = np.empty_like(column), np.empty_like(weight), np.empty(n)
+    start = np.empty(n + 1, row.dtype)
+    before, after = np.empty(n, row.dtype), np.empty(n, row.dtype)
+    columns, weights = np.empty_like(column), np.empty_like(weight)
+    scale = np.empty(n)
     start[n] = row[first[n]]
     for s in range(n):
         low, high = np.int64(row[first[s]]), np.int64(row[first[s + 1]])
@@ -114,13 +116,19 @@ def _forward(rows: SplitRows, right: Vector, middle: Vector, shadow: Vector, out
 def bicgstab(rows: SplitRows, right: Vector, tolerance: float, max_steps: int) -> Vector:
     """Solve (I - L - U) x = right for x, preconditioned from both sides.
 
-    It ends where the 2-norm of the preconditioned residual has fallen by `tolerance`, or after a breakdown.
+    It ends where the 2-norm of the preconditioned residual has fallen by `tolerance`, after a breakdown, or after the
+    last step; the caller measures the residual.
     """
     n = len(right)
     zero, r, middle = np.zeros(n), np.empty(n), np.empty(n)
-    rho = _forward(rows, right, zero, zero, r)[1]
+    # In units of the largest entry, so that squares of small entries do not underflow.
+    size = np.abs(right).max()
+    if size == 0.0:
+        return zero
+    rho = _forward(rows, right / size, zero, zero, r)[1]
     goal = tolerance**2 * rho
-    y, shadow, p, v, t = np.zeros(n), r.copy(), r.copy(), np.zeros(n), np.zeros(n)
+    shadow, p = r.copy(), r.copy()
+    y, v, t = np.zeros(n), np.zeros(n), np.zeros(n)
     for _ in range(max_steps):
         _backward(rows, p, middle)
         shadow_v = _forward(rows, p, middle, shadow, v)[0]
@@ -145,29 +153,18 @@ def bicgstab(rows: SplitRows, right: Vector, tolerance: float, max_steps: int) -
         for s in range(n):
             p[s] = r[s] + beta * (p[s] - omega * v[s])
     _backward(rows, y, middle)
+    middle *= size
     return middle
 
 
 @compiled(fastmath=FASTMATH)
 def swept(rows: SplitRows, right: Vector) -> Vector:
     """(I - U)^-1 (I - L)^-1 right, the correction of a residual by a pair of Gauss-Seidel sweeps."""
-    zero, middle, out = np.zeros(len(right)), np.empty(len(right)), np.empty(len(right))
+    zero = np.zeros(len(right))
+    middle, out = np.empty_like(right), np.empty_like(right)
     _forward(rows, right, zero, zero, middle)
     _backward(rows, middle, out)
     return out
-
-
-def krylov_steps(parts: tuple[SplitRows, Vector], right: Vector, tolerance: float, max_steps: int) -> Vector:
-    """BiCGSTAB until the 2-norm of the preconditioned residual has fallen by `tolerance`.
-
-    After a breakdown or the last step it returns the current iterate; the caller measures the residual.
-    """
-    # Scale by the largest entry, so that squares of small entries do not underflow.
-    size = max_abs(right)
-    if size == 0.0:
-        return np.zeros_like(right)
-    rows, scale = parts
-    return size * np.asarray(bicgstab(rows, scale * (right / size), tolerance, max_steps))
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,10 +186,11 @@ class Iterations:
     def is_fast(self) -> bool:
         """Whether a few Krylov steps reduce the error to a thousandth, twice, for a random right side."""
         right = np.random.default_rng(0).random(self.moves.shape[0])
+        rows, scale = self.parts
         answer = np.zeros_like(right)
         for _ in range(2):
             residual, error = self.error(right, answer)
-            answer = answer + krylov_steps(self.parts, residual, 1e-6, FEW_STEPS)
+            answer = answer + bicgstab(rows, scale * residual, 1e-6, FEW_STEPS)
             if not self.error(right, answer)[1] <= 1e-3 * min(error, 1 / (1 - self.discount)):
                 return False
         return True
@@ -222,7 +220,7 @@ class Iterations:
         while error > goal and n_sweeps < most_sweeps:
             # A little less than what is missing, at most what one attempt can. The zero vector has no relative error.
             fall = max(1e-10, 0.1 * goal if math.isinf(error) else 0.3 * goal / error)
-            tried = answer + krylov_steps(self.parts, residual, fall, MANY_STEPS)
+            tried = answer + bicgstab(rows, scale * residual, fall, MANY_STEPS)
             left, reached = self.error(right, tried)
             if not reached < 0.1 * error:
                 # Discard the Krylov steps. Each time double the number of sweeps, so that failed attempts cost little.

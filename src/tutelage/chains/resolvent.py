@@ -133,10 +133,22 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
         from tutelage.chains.elimination import narrow_band
 
         return Resolvent(method, narrow_band(mdp.continuing, mdp.first_choice, share, width))
-    n, height = mdp.n_states, mdp.n_states if method == "dense" else 3 * width + 1
+    n = len(mdp.initial)
+    height = n if method == "dense" else 3 * width + 1
     weight = np.repeat(share, np.diff(mdp.continuing.indptr)) * mdp.continuing.data
     moves = np.asarray(np.bincount(place, weight, minlength=n * height), dtype=np.float64).reshape(n, height)
-    return _dense(moves) if method == "dense" else _banded(moves, width, position)
+    if method == "dense":
+        return _dense(moves)
+    system = -moves
+    system[:, 2 * width] += 1.0
+    lu, pivots, _ = lapack.dgbtrf(system.T, width, width, overwrite_ab=True)
+
+    def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
+        moved = np.empty_like(right)
+        moved[position] = right
+        return np.asarray(lapack.dgbtrs(lu, width, width, moved, pivots, trans=not is_visits)[0][position])
+
+    return Resolvent(method, solve)
 
 
 def choice_resolvent(mdp: MDP, choice: Indices, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
@@ -244,26 +256,12 @@ def _pattern(mdp: MDP) -> tuple[str, int, Indices, Indices]:
     return "sparse", width, nothing, nothing
 
 
-def _banded(moves: Matrix, width: int, position: Indices) -> Resolvent:
-    """By one LU of A', the transpose of I - moves, in a band.
-
-    Columns of A' are diagonally dominant. So LAPACK changes no rows, and what cannot be negative is not, even by
-    rounding. Rows of a C array are the columns of A' that LAPACK reads.
-    """
-    system = -moves
-    system[:, 2 * width] += 1.0
-    lu, pivots, _ = lapack.dgbtrf(system.T, width, width, overwrite_ab=True)
-
-    def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
-        moved = np.empty_like(right)
-        moved[position] = right
-        return np.asarray(lapack.dgbtrs(lu, width, width, moved, pivots, trans=not is_visits)[0][position])
-
-    return Resolvent("band", solve)
-
-
 def _dense(moves: SparseRows | Matrix) -> Resolvent:
-    """By one dense LU of A', the transpose of I - moves; LAPACK changes no rows, as in a band."""
+    """By one dense LU of A', the transpose of I - moves. Rows of a C array are the columns of A' that LAPACK reads.
+
+    Columns of A' are diagonally dominant. So LAPACK changes no rows, here and in a band, and what cannot be negative is
+    not, even by rounding.
+    """
     system = -(moves if isinstance(moves, np.ndarray) else moves.toarray())
     np.einsum("ss->s", system)[:] += 1.0
     lu, pivots, _ = lapack.dgetrf(system.T, overwrite_a=True)

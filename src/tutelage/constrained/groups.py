@@ -127,13 +127,15 @@ def _less_best(table: NDArray[np.float64], price: Vector) -> tuple[Vector, NDArr
 
     Near the end all columns that matter are nearly equal. Their differences keep more digits than their sums.
     """
-    best, groups = (table @ price).argmax(axis=0), np.arange(table.shape[1])
+    groups = np.arange(table.shape[1])
+    best = (table @ price).argmax(axis=0)
     return table[best, groups].sum(axis=0), table - table[best, groups]
 
 
 def _weights(parts: NDArray[np.float64], picks: NDArray[np.int64], x: Vector) -> Matrix:
     """(n, K), the weights of each policy in every group, from those of combinations (N, K); nan if there is none."""
-    weights, groups = np.zeros(parts.shape[:2]), np.arange(parts.shape[1])
+    groups = np.arange(parts.shape[1])
+    weights = np.zeros(parts.shape[:2])
     for pick, weight in zip(picks, x, strict=True):
         weights[pick, groups] += max(weight, 0.0)
     total = weights.sum(axis=0)

@@ -25,13 +25,8 @@ from scipy import sparse
 
 from tutelage.arrays import Matrix, Vector, max_abs
 from tutelage.constrained.problem import HalfSpaces
-from tutelage.convex.programs import (
-    InfeasibleProgram,
-    LinearConstraints,
-    ProgramSolution,
-    minimise_linear,
-    minimise_quadratic,
-)
+from tutelage.convex import programs
+from tutelage.convex.programs import InfeasibleProgram, LinearConstraints
 from tutelage.outcomes import NotConverged, Solution
 
 # With more dual variables than this, mixtures of groups converge too slowly.
@@ -107,7 +102,7 @@ class Program:
         within = np.hstack([self.rows @ generate, -self.reach])
         equal = _joined([[equal, np.zeros((len(right), n_slacks))]])
         constraints = LinearConstraints(np.zeros(n + n_slacks), equal, right, within, self.right)
-        solution = minimise_linear(np.concatenate([-(generate.T @ self.base), self.cost]), constraints)
+        solution = programs.minimise_linear(np.concatenate([-(generate.T @ self.base), self.cost]), constraints)
         u = solution.answer.within_multipliers
         # Changed so that reach' u <= cost for any tolerance of the solver.
         if not self.cost.all():
@@ -128,7 +123,7 @@ class Program:
         weight = np.repeat([0.0, 1.0], [n, d_r])
         constraints = LinearConstraints(np.where(weight, -np.inf, 0.0), equal, right, within, self.right[:m] / unit)
         curvature = sparse.diags_array(weight) if sparse.issparse(equal) else np.diag(weight)
-        solution = minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
+        solution = programs.minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
         direction = target - here @ solution.answer.x[:n]
         u = np.concatenate([unit * solution.answer.within_multipliers, direction])
         return replace(_mixture(solution, n, u), value=0.5 * float(direction @ direction))
@@ -187,7 +182,7 @@ def nearest_squared(target: Vector, limits: HalfSpaces) -> Program:
     return Program(np.zeros(d), rows, right, none, np.zeros(0), _padded(target, limits), np.inf, d_r)
 
 
-def _mixture(solution: ProgramSolution, n: int, u: Vector) -> Solution[Mixture]:
+def _mixture(solution: programs.ProgramSolution, n: int, u: Vector) -> Solution[Mixture]:
     """The first n entries of a program's solution as weights of the columns."""
     weights = solution.answer.x[:n]
     return Solution(Mixture(weights, u), solution.value, solution.bound, solution.residual, solution.ended, 1)

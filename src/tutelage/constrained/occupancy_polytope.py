@@ -6,6 +6,7 @@ one MDP solve at the prices of the dual variables. *auto* tries the direct route
 limits are many. It uses decomposition otherwise, and where the direct bound is not as tight.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -91,7 +92,8 @@ def nearest_policy(
     with outcomes.watched(time_limit, progress):
         if norm != 2:
             return Problem(scaled, objectives.nearest(wanted, norm, scaled.limits), unit).solve(accuracy, route)
-        problem = Problem(scaled, objectives.nearest_squared(wanted, scaled.limits), unit**2, _distance)
+        program = objectives.nearest_squared(wanted, scaled.limits)
+        problem = Problem(scaled, program, unit**2, lambda half: math.sqrt(2 * max(half, 0.0)))
         size = 1 + max(abs(wanted))
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
         tolerance, good_enough = 0.5 * accuracy**2, 0.5 * (accuracy * size) ** 2
@@ -155,11 +157,6 @@ def require_feasible(domain: Domain, limits: HalfSpaces) -> None:
 def _maximum(least: float) -> float:
     """The largest reward, from the least negative reward; subtraction from zero does not yield -0.0."""
     return 0.0 - least
-
-
-def _distance(half: float) -> float:
-    """The distance, from half its square."""
-    return float(np.sqrt(2 * max(half, 0.0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -71,7 +71,8 @@ def preference_limits(domain: Domain, allowance: Allowance) -> HalfSpaces:
     A mapping gives allowances by the names of features; those which it does not name have no limit, unless it gives
     one to "others".
     """
-    names, normals = domain.preference_names, np.eye(len(domain.names))[domain.n_reward :]
+    names = domain.preference_names
+    normals = np.eye(len(domain.names))[domain.n_reward :]
     allowance = checked_allowance(allowance, "the allowance", least=-np.inf)
     offsets = allowance_vector(allowance, domain.mdp, names, "the allowance", "preference features")
     kept = np.flatnonzero(np.isfinite(offsets))
@@ -217,10 +218,7 @@ def in_unit(weights: Vector, feature: Vector) -> tuple[Vector, float]:
     """Reward weights (d_r,) of the scaled features, with a largest entry of one, and the unit of their reward."""
     with np.errstate(over="ignore"):
         slope = weights * feature
-    far = "are too far apart: their product overflows; use other units"
-    arrays.refuse(
-        ~np.isfinite(slope),
-        lambda j: f"the weight {weights[j]:.3g} and an expectation of up to {feature[j]:.3g} {far}",
-    )
+    wrong = "the weight {:.3g} and an expectation of up to {:.3g} are too far apart: their product overflows; {}".format
+    arrays.refuse(~np.isfinite(slope), lambda j: wrong(weights[j], feature[j], "use other units"))
     unit = float(or_one(max_abs(slope)))
     return slope / unit, unit

@@ -254,8 +254,7 @@ def ascend(
             new = evaluate(x + share * step, here.source)
         except OutOfTime:
             return replace(last, ended=Ended.TIME_LIMIT if outcomes.is_over() else Ended.STEP_LIMIT)
-        last = replace(last, n_steps=last.n_steps + 1)
-        expected = share * last.residual
+        last, expected = replace(last, n_steps=last.n_steps + 1), share * last.residual
         if new.value >= here.value + ARMIJO * expected:
             hessian = _updated(hessian, share * step, here.gradient - new.gradient)
             last = _top(Reached(x + share * step, new), last.residual, last.n_steps)
