@@ -308,8 +308,7 @@ def _may_mix(mdp: MDP) -> bool:
 def _soft_policy_iteration(operators: Any, value: Vector, accuracy: float) -> Optimum:
     """Inexact Newton on the soft Bellman equation. A residual above twice the best one tightens the inner tolerance."""
     mdp, reward = operators.mdp, operators.reward
-    inner_tolerance = INNER_TOLERANCE
-    best = np.inf
+    inner_tolerance, best = INNER_TOLERANCE, np.inf
     unit = max(1.0, max_abs(reward))
     ahead = mdp.contraction * mdp.steps
     for n_steps in range(1, MAX_NEWTON_STEPS + 1):

@@ -98,10 +98,8 @@ def solve_components(rows: Rows, order: Indices, label: Indices, size: Indices, 
     row, column, weight = rows
     n, d = x.shape
     place = np.empty(n, np.int64)
-    for i in range(n):
-        place[order[i]] = i
-    largest = size.max()
-    block = np.empty((largest, largest))
+    place[order] = np.arange(n)
+    block = np.empty((size.max(), size.max()))
     low = 0
     while low < n:
         c = label[order[low]]

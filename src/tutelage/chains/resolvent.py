@@ -33,7 +33,7 @@ from tutelage.model.mdp import MDP, times_discount
 from tutelage.model.policy import ending_choice, uniform_policy
 from tutelage.outcomes import InvalidModel
 
-# Up to this number of states a dense factorisation is cheaper than a sparse one: a tenth of the time for ten states.
+# Up to this number of states a dense factorisation is cheaper than a sparse one.
 DENSE_LIMIT = 200
 # With this share of all moves, dense LU takes less time up to this number of states; beyond, Krylov steps do.
 DENSE_SHARE, LARGEST_DENSE = 0.1, 1_500

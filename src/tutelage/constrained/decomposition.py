@@ -200,8 +200,7 @@ class _Rounds:
 
     def price_out(self, u: Vector, *, is_exact: bool = False) -> tuple[Column, ...]:
         """Policies at price(u) that are not known, found as far as it serves the bound; they become columns."""
-        price = self.program.price(u)
-        offset = self.program.offset(u)
+        price, offset = self.program.price(u), self.program.offset(u)
         share = 0.0 if is_exact else PACE.close
         priced = self.pricer.price_out(price, self.columns, offset - self.value, share)
         new, best = self._unknown(priced.columns), priced.best

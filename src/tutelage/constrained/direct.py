@@ -82,8 +82,7 @@ def largest_value(domain: Domain, price: Vector) -> float:
     At the best prices a cycle may gain nothing, but for rounding. Where going on pays, a small price of a step is added
     until it does not; the bound is then for all policies that take at most a thousand times the steps of `mdp.steps`.
     """
-    mdp = domain.mdp
-    features = combined_features(domain)
+    mdp, features = domain.mdp, combined_features(domain)
     reward = per_choice(mdp, features @ price)
     # Prices of order one, which may cancel each other, have errors of their own size.
     size = max(max_abs(features) * max(1.0, max_abs(price)), SMALLEST)

@@ -5,7 +5,6 @@
 
 A *combination* takes one column from every group. The programs are solved over mixtures of combinations (Dantzig and
 Wolfe, 1960), with one row for their sum: at given multipliers the best combination has the best column of each group.
-So one pass over all columns finds what enters, and the linear algebra is of the size of the rows alone.
 """
 
 import math
@@ -105,9 +104,8 @@ def _pivoted(
     for _ in range(MAX_PIVOTS):
         u = columns[:, m + 1 :].copy()
         is_regular = _solve(columns[:, : m + 1].copy(), u)
-        price = np.append(-u[:m, 0], 1.0)
         of_row = 0
-        entering, best = _best_combination(table, price, u[m, 0], point, pick)
+        entering, best = _best_combination(table, np.append(-u[:m, 0], 1.0), u[m, 0], point, pick)
         for j in range(m):
             if least[j] - u[j, 0] > best:
                 entering, of_row, best = SLACK, j, least[j] - u[j, 0]
@@ -125,8 +123,7 @@ def _pivoted(
         place = _leaving(both[:, 0], both[:, 1])
         if place == NOTHING:
             break
-        picks[place] = pick
-        columns[place] = column
+        picks[place], columns[place] = pick, column
         kind[place], row[place] = entering, of_row
     return both[:, 0].copy(), u[:m, 0].copy(), False
 

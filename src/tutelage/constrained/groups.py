@@ -68,15 +68,14 @@ def best_shares(program: Program, parts: NDArray[np.float64], near: Vector) -> S
     over = np.maximum(program.rows[:m] @ point - program.right[:m], 0.0)
     excess = float(over.max(initial=0.0))
     value = 0.5 * float(a @ a) - float(program.base @ point)
-    is_within = True
-    size = 1 + max_abs(program.right)
-    if np.isfinite(program.most):
+    is_priced = np.isfinite(program.most)
+    if is_priced:
         value += program.most * float(over.sum())
-    else:
-        is_within = excess <= EXACT_EXCESS * (size + abs(value))
     least = program.offset(u) - float((parts @ program.price(u)).max(axis=0).sum())
+    size = 1 + max_abs(program.right) + abs(value)
+    is_within = is_priced or excess <= EXACT_EXCESS * size
     # Where no mixture is within the limits, multipliers grow without end, and the bound exceeds the value.
-    if not is_within or not abs(value - least) <= TIGHT_GAP * (size + abs(value)):
+    if not is_within or not abs(value - least) <= TIGHT_GAP * size:
         return None
     return Solution(Mixture(weights, u), value, least, excess, Ended.CONVERGED, 1)
 

@@ -131,8 +131,7 @@ class Program:
 
 def most_reward(weights: Vector, limits: HalfSpaces) -> Program:
     """f(x) = -weights @ x_r, with bound -h @ y - max (weights - G'y) @ mu."""
-    base = _padded(weights, limits)
-    none = np.zeros((len(limits), 0))
+    base, none = _padded(weights, limits), np.zeros((len(limits), 0))
     return Program(base, limits.normals, limits.offsets, none, np.zeros(0), base, np.inf)
 
 

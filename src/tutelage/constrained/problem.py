@@ -158,13 +158,9 @@ class Scaled:
     ) -> "ConstrainedOptimum":
         """An optimum in the caller's units, from numbers of this problem. unit: of its value."""
         reward, preference = np.split(self.feature, [self.domain.n_reward])
-        return ConstrainedOptimum(
-            policy=policy,
-            expectation=Expectation(reward * reached.reward, preference * reached.preference),
-            multipliers=freeze(unit * multipliers / self.row),
-            price=freeze(unit * price / self.feature),
-            **rest,
-        )
+        expectation = Expectation(reward * reached.reward, preference * reached.preference)
+        prices = freeze(unit * multipliers / self.row), freeze(unit * price / self.feature)
+        return ConstrainedOptimum(policy, expectation, *prices, **rest)
 
     def with_common_rows(self) -> Self:
         """The same with one unit for all limits, whose excesses are then summed."""
@@ -218,7 +214,8 @@ def in_unit(weights: Vector, feature: Vector) -> tuple[Vector, float]:
     """Reward weights (d_r,) of the scaled features, with a largest entry of one, and the unit of their reward."""
     with np.errstate(over="ignore"):
         slope = weights * feature
-    wrong = "the weight {:.3g} and an expectation of up to {:.3g} are too far apart: their product overflows; {}".format
-    arrays.refuse(~np.isfinite(slope), lambda j: wrong(weights[j], feature[j], "use other units"))
+    both = "the weight {:.3g} and an expectation of up to {:.3g}".format
+    far = "are too far apart: their product overflows; use other units"
+    arrays.refuse(~np.isfinite(slope), lambda j: f"{both(weights[j], feature[j])} {far}")
     unit = float(or_one(max_abs(slope)))
     return slope / unit, unit

@@ -229,8 +229,7 @@ def sensitivity(blocks: Sequence[Block], x: Vector, gradient: Vector, hessian: M
     S = Z (Z' (hessian of f + B) Z)^-1 Z' for a basis Z of the directions in which x can move, and h's Hessian B. A
     direction without curvature does not move: the inverse is a pseudo-inverse, in units of the diagonal.
     """
-    directions = [block.free_directions(x[part], gradient[part]) for block, part in parts(blocks)]
-    bases, bends = zip(*directions, strict=True)
+    bases, bends = zip(*(block.free_directions(x[part], gradient[part]) for block, part in parts(blocks)), strict=True)
     basis = block_diag(*bases)
     curvature = basis.T @ (hessian + block_diag(*bends)) @ basis
     diagonal = np.diag(curvature)
@@ -465,8 +464,7 @@ def _newton_step(hessian: Matrix, normals: Matrix, wrong: Vector, short: Vector)
 
     Scaled to unit curvature, so that entries of any size count alike.
     """
-    unit = 1 / np.sqrt(np.diag(hessian))
-    k = len(normals)
+    unit, k = 1 / np.sqrt(np.diag(hessian)), len(normals)
     rows = normals * unit
     length = np.linalg.norm(rows, axis=1)
     if not length.all():

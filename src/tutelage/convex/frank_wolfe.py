@@ -121,8 +121,7 @@ def direction_vertex(
         # With one slack for each constraint, in units of its row.
         room = -here.excess
         size = np.maximum(np.abs(jacobian).max(axis=1, initial=0.0), np.abs(room))
-        rows = np.hstack([jacobian, -np.diag(size)])
-        slope = np.concatenate([np.zeros(len(x)), size])
+        rows, slope = np.hstack([jacobian, -np.diag(size)]), np.append(np.zeros(len(x)), size)
     constraints = LinearConstraints(
         lower=np.zeros(len(slope)),
         within=np.vstack([np.eye(len(x), len(slope)), rows]),
