@@ -57,10 +57,7 @@ class Priced(NamedTuple):
 
 @dataclass(eq=False)
 class Planner:
-    """Plans for every price, from the last plan.
-
-    plan: the last one; None before the first.
-    """
+    """Plans for every price, from the last plan, if there is one."""
 
     domain: Domain
     plan: HardOptimum | None = None

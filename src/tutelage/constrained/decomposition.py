@@ -55,10 +55,7 @@ PACE = Pace()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decomposed:
-    """Columns with their weights (n, K) for each group of starts.
-
-    dual: (k,), the dual variables whose bound was certified.
-    """
+    """Columns, their weights (n, K) for each group of starts, and the dual variables (k,) of the certified bound."""
 
     columns: tuple[Column, ...]
     weights: Matrix

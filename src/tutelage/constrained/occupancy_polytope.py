@@ -258,10 +258,7 @@ class Problem:
         return optimum
 
     def _optimum(self, solution: Solution[Any], answer: Mixture, points: Matrix) -> ConstrainedOptimum:
-        """The optimum in the caller's units. answer: the occupancy (C,) as weights of the choices.
-
-        points: (n, d), expectations of policies that are known.
-        """
+        """The optimum in the caller's units, from an occupancy (C,) as weights; points: (n, d), known expectations."""
         scaled, program, u = self.scaled, self.program, answer.dual
         prices = None
         if program.is_reward:

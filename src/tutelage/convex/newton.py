@@ -175,10 +175,7 @@ class _Damping:
         self.size, self.stretch, self.n_refused = size, 1.0, 0
 
     def at(self, last: Minimum[SourceT]) -> float:
-        """At least what flat directions need, and more than 1e-14 of the Hessian's diagonal, which rounding hides.
-
-        Never zero, so that a model of a function without any curvature has a minimum.
-        """
+        """At least what flat directions need and rounding does not hide, and never zero: every model has a minimum."""
         flat = 1e-5 * last.residual / (1 + max_abs(last.answer.x))
         self.size = max(self.size, flat, 1e-14 * _largest_curvature(last.answer.here), SMALLEST)
         return self.size
