@@ -40,6 +40,8 @@ ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
 InstanceT = TypeVar("InstanceT")
 # The distance from one to the next double.
 EPSILON = float(np.finfo(np.float64).eps)
+# The smallest normal number: dividing by less may overflow.
+SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 def freeze(array: ArrayT) -> ArrayT:
@@ -89,6 +91,11 @@ def any_array(values: ArrayLike, name: str) -> NDArray[Any]:
         return np.asarray(values)
     except ValueError as error:
         raise InvalidModel(f"{name} must be an array of numbers: its rows have different lengths") from error
+
+
+def max_abs(values: NDArray[np.float64]) -> float:
+    """The largest |x|; zero where there are none."""
+    return float(np.abs(values).max(initial=0.0))
 
 
 def floats(values: ArrayLike, name: str, *, ndim: int) -> NDArray[np.float64]:

@@ -162,8 +162,9 @@ def test_running_out_of_steps_is_an_error_not_an_answer(monkeypatch):
     with pytest.raises(NotConverged, match="after 1 ") as caught:
         solve_soft(mdp, np.arange(36.0))
     assert caught.value.residual > 0 and caught.value.n_steps == 1
+    monkeypatch.setattr(equations, "STEPS", equations.PolicySteps(most=1))
     with pytest.raises(NotConverged, match="after 1 policy iterations"):
-        equations.plan_hard(mdp, np.repeat(np.arange(36.0), 5), accuracy=1e-8, steps=equations.PolicySteps(most=1))
+        equations.plan_hard(mdp, np.repeat(np.arange(36.0), 5), accuracy=1e-8)
 
 
 @pytest.mark.parametrize("accuracy", [0.0, -1.0, float("nan")])

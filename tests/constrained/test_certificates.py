@@ -147,6 +147,18 @@ def test_a_decomposition_that_cannot_go_on_says_what_its_gap_is(monkeypatch):
     assert WEIGHTS @ expectation(domain, best.policy).reward == pytest.approx(best.value)
 
 
+def test_a_library_that_fails_in_the_first_round_is_an_error(monkeypatch):
+    """There is no mixture yet, so nothing is known up to rounding."""
+
+    def failing(*_):
+        raise NotConverged("the library has failed", residual=np.inf, n_steps=1)
+
+    domain, _ = problem(1)
+    monkeypatch.setattr(Program, "solve", failing)
+    with pytest.raises(NotConverged, match="the library has failed"):
+        best_policy(domain, WEIGHTS, no_limits(domain), route="decomposition")
+
+
 def test_the_price_of_a_policy_includes_the_error_bound_of_its_plan(monkeypatch):
     domain, _ = problem(2)
     price, honest = np.array([1.0, 2.0, -1.0, -0.5, 0.3]), columns.plan_hard

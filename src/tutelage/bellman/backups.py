@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tutelage.arrays import Indices, Vector
-from tutelage.chains.iterations import bicgstab, krylov_steps, split_rows
+from tutelage.chains.iterations import bicgstab, split_rows
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.compiling import FASTMATH, IN_ORDER, compiled, unsigned
 from tutelage.model.mdp import MDP, endless
@@ -199,12 +199,14 @@ class CompiledOperators:
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
         row, column, probability, first, _, discount = self.problem
-        return krylov_steps(split_rows((row, column, probability), first, discount * policy), right, tolerance, 1_000)
+        rows, scale = split_rows((row, column, probability), first, discount * policy)
+        return bicgstab(rows, scale * right, tolerance, 1_000)
 
     @cached_property
     def problem(self) -> Problem:
         """The arguments that all loops over choices share."""
-        mdp, rows, discount = self.mdp, self.mdp.continuing, self.mdp.discount
+        mdp = self.mdp
+        rows, discount = mdp.continuing, mdp.discount
         if not isinstance(discount, float):
             rows, discount = discounted_rows(mdp, np.arange(mdp.n_choices)), 1.0
         first = mdp.first_choice.astype(rows.indptr.dtype)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.arrays import Flags, Indices, Vector
+from tutelage.arrays import SMALLEST, Flags, Indices, Vector, max_abs
 from tutelage.chains.resolvent import any_choice, chain, choice_resolvent, policy_resolvent
 from tutelage.model.mdp import MDP, discounted, per_choice
 from tutelage.model.policy import ending_choice
@@ -47,18 +47,19 @@ class EndingOperators:
         is_taken = np.zeros(self.mdp.n_choices, dtype=np.bool_)
         is_taken[moved] = True
         is_lost = ending_choice(self.mdp, is_taken) < 0
-        if is_lost.any():
-            mdp, largest = self.mdp, max(float(np.abs(value).max()), float(np.abs(self.reward).max()))
-            ahead = self.reward + discounted(mdp, mdp.continuing @ value)
-            worse = (per_choice(mdp, backed) - ahead - slack) / max(largest, np.finfo(np.float64).tiny)
-            # Where nothing is gained, a value is only too high by an error of its evaluation.
-            for wide in self.as_good if self.reward[moved[is_lost]].max() <= 0 else self.as_good[:1]:
-                otherwise = ending_choice(mdp, is_taken | (worse <= wide))
-                if (otherwise >= 0).all():
-                    break
-            refuse_endless(mdp, otherwise < 0, is_taken.astype(np.float64), "the reward")
-            moved = np.where(is_lost, otherwise, moved)
-        return backed, moved
+        if not is_lost.any():
+            return backed, moved
+        mdp = self.mdp
+        largest = max(max_abs(value), max_abs(self.reward), SMALLEST)
+        ahead = self.reward + discounted(mdp, mdp.continuing @ value)
+        worse = (per_choice(mdp, backed) - ahead - slack) / largest
+        # Where nothing is gained, a value is only too high by an error of its evaluation.
+        for wide in self.as_good if self.reward[moved[is_lost]].max() <= 0 else self.as_good[:1]:
+            otherwise = ending_choice(mdp, is_taken | (worse <= wide))
+            if (otherwise >= 0).all():
+                break
+        refuse_endless(mdp, otherwise < 0, is_taken.astype(np.float64), "the reward")
+        return backed, np.where(is_lost, otherwise, moved)
 
     def guess(self) -> Vector:
         choice = any_choice(self.mdp)
@@ -68,7 +69,8 @@ class EndingOperators:
         return np.asarray(self.plain.sweep(value, tolerance, n_least))
 
     def solve(self, policy: Vector, right: Vector, tolerance: float) -> Vector:
-        mdp, what = self.mdp, "the soft value, which counts entropy,"
+        mdp = self.mdp
+        what = "the soft value, which counts entropy,"
         # Where the value is far above the others, no double is small enough for the chance to end.
         refuse_endless(mdp, ending_choice(mdp, policy > 0) < 0, policy, what)
         solved = policy_resolvent(mdp, policy).values(np.column_stack([right, np.ones(len(right))]))

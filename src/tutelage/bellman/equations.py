@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tutelage import outcomes
-from tutelage.arrays import EPSILON, ArrayLike, Indices, Readable, Vector, freeze, vector
+from tutelage.arrays import EPSILON, ArrayLike, Indices, Readable, Vector, freeze, max_abs, vector
 from tutelage.bellman.endless import EndingOperators
 from tutelage.chains.resolvent import choice_resolvent, discounted_rows, has_dense_moves, policy_resolvent
 from tutelage.model.mdp import MDP, choice_reward, discounted, per_choice
@@ -65,7 +65,7 @@ def solve_hard(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8) -> Optimu
     """
     _check_accuracy(accuracy)
     given = choice_reward(mdp, reward)
-    largest = float(np.abs(given).max()) * mdp.steps
+    largest = max_abs(given) * mdp.steps
     asked = min(accuracy, NINE_DIGITS * largest) if largest > 0 else accuracy
     plan = plan_hard(mdp, given, accuracy=asked)
     choice_value = given + discounted(mdp, mdp.rows @ plan.value)
@@ -81,7 +81,7 @@ def _tie_splitting(mdp: MDP, reward: Vector, plan: "HardOptimum", choice_value: 
     A policy that gives up at most x at each step loses at most x / (1 - discount). Values that were computed by
     iteration differ more between tied choices than the policy loses, so the loss is computed before ties are rejected.
     """
-    wide = 2 * plan.error_bound + NEARLY_TIED * float(np.abs(plan.value).max())
+    wide = 2 * plan.error_bound + NEARLY_TIED * max_abs(plan.value)
     worse = per_choice(mdp, choice_value[plan.choice]) - choice_value
     may_be_tied = worse <= wide
     policy = evenly(mdp, may_be_tied)
@@ -111,7 +111,7 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
         # policy depends on the differences of V alone, and these lose no digits to a k of many horizons.
         stays = 1.0 if mdp.continuing is mdp.transition else mdp.continuing.sum(axis=1)
         rest = given - common * (1 - mdp.discount * stays)
-    solved = _soft_policy_iteration(bellman_operators(mdp, rest), mdp, rest, first - common, accuracy)
+    solved = _soft_policy_iteration(bellman_operators(mdp, rest), first - common, accuracy)
     if start is None and solved.ended is not Ended.CONVERGED and _common_part(solved.value):
         return solve_soft(mdp, given, accuracy=accuracy, start=solved.value)
     bound = solved.error_bound + 2 * EPSILON * abs(common)
@@ -204,7 +204,7 @@ def _evaluated(mdp: MDP, reward: Vector, choice: Indices, value: Vector, toleran
     if not here.any():
         # The price of limits that do not bind: iterations would approach the value zero without end.
         return np.zeros_like(value)
-    accuracy = tolerance * mdp.steps / max(float(np.abs(value).max()), float(np.abs(here).max()))
+    accuracy = tolerance * mdp.steps / max(max_abs(value), max_abs(here))
     return choice_resolvent(mdp, choice, accuracy).values(here, value, accuracy)
 
 
@@ -248,18 +248,17 @@ class PolicySteps:
 STEPS = PolicySteps()
 
 
-def plan_hard(
-    mdp: MDP, reward: Vector, *, accuracy: float, start: HardOptimum | None = None, steps: PolicySteps = STEPS
-) -> HardOptimum:
+def plan_hard(mdp: MDP, reward: Vector, *, accuracy: float, start: HardOptimum | None = None) -> HardOptimum:
     """Policy iteration for a reward on choices (C,), from the optimum of a similar reward.
 
     Where a chain forgets its start within a few moves, B V - V soon is nearly the same number in all states, and with
     MacQueen's bounds V + a number is the solution: a few sweeps of each policy are enough. Otherwise a policy is
     evaluated, until its residual is small beside that of the Bellman equation, and improved by in-place sweeps.
     """
-    operators, horizon = bellman_operators(mdp, reward), mdp.steps
+    operators = bellman_operators(mdp, reward)
+    horizon, steps = mdp.steps, STEPS
     goal = tolerance = 0.1 * accuracy / horizon
-    is_mixing, span, ahead = start is None and _may_mix(mdp, steps), np.inf, mdp.contraction * horizon
+    is_mixing, span = start is None and _may_mix(mdp), np.inf
     if start is not None:
         choice = start.choice
         value = operators.sweep(_evaluated(mdp, reward, choice, start.value, tolerance), tolerance)
@@ -268,8 +267,9 @@ def plan_hard(
         value = np.zeros(mdp.n_states) if is_mixing else operators.sweep(operators.guess(), tolerance)
     before = choice
     for n_steps in range(1, steps.most + 1):
-        backed, moved = operators.hard_backup(value, choice, 4 * EPSILON * float(np.abs(value).max()))
-        low, high = float((change := backed - value).min()), float(change.max())
+        backed, moved = operators.hard_backup(value, choice, 4 * EPSILON * max_abs(value))
+        change = backed - value
+        low, high = float(change.min()), float(change.max())
         residual = max(abs(low), abs(high))
         bound, ended = _verdict(residual, value, horizon, accuracy, 0.0)
         # The policy repeats or alternates between two: the remaining residual is the evaluation's rounding error.
@@ -282,7 +282,7 @@ def plan_hard(
         before, choice = choice, moved
         if is_mixing:
             is_mixing = n_steps <= steps.patience or high - low <= steps.falling * span
-            value, span = backed + ahead * (low + high) / 2, high - low
+            value, span = _centred(mdp, backed, low, high), high - low
             if is_mixing:
                 value = _swept(mdp, reward, choice, value, steps.n_sweeps)
                 continue
@@ -294,33 +294,38 @@ def plan_hard(
     raise NotConverged(message, residual=residual, n_steps=n_steps)
 
 
-def _may_mix(mdp: MDP, steps: PolicySteps) -> bool:
+def _centred(mdp: MDP, backed: Vector, low: float, high: float) -> Vector:
+    """The mean of MacQueen's bounds for B V, where B V - V lies between two numbers; for one discount."""
+    return backed + mdp.contraction * mdp.steps * (low + high) / 2
+
+
+def _may_mix(mdp: MDP) -> bool:
     """Whether choices have several next states, and one discount; otherwise a chain forgets nothing."""
-    is_random = mdp.transition.nnz > steps.branching * mdp.n_choices
+    is_random = mdp.transition.nnz > STEPS.branching * mdp.n_choices
     return bool(mdp.n_states > COMPILED_ABOVE and mdp.has_one_discount and is_random)
 
 
-def _soft_policy_iteration(operators: Any, mdp: MDP, reward: Vector, value: Vector, accuracy: float) -> Optimum:
+def _soft_policy_iteration(operators: Any, value: Vector, accuracy: float) -> Optimum:
     """Inexact Newton on the soft Bellman equation. A residual above twice the best one tightens the inner tolerance."""
+    mdp, reward = operators.mdp, operators.reward
     inner_tolerance, best = INNER_TOLERANCE, np.inf
-    unit = max(1.0, float(np.abs(reward).max()))
-    # MacQueen's bounds need one discount for all choices.
-    has_bounds, ahead = mdp.has_one_discount, mdp.contraction * mdp.steps
+    unit = max(1.0, max_abs(reward))
+    ahead = mdp.contraction * mdp.steps
     for n_steps in range(1, MAX_NEWTON_STEPS + 1):
         backed, policy = operators.soft_backup(value)
         change = backed - value
-        residual = float(np.abs(change).max())
+        residual = max_abs(change)
         steps = mdp.steps if np.isfinite(mdp.horizon) else _proven_steps(operators, value, backed, policy, accuracy)
         bound, ended = _verdict(residual, value, steps, accuracy, unit)
-        if np.isinf(steps) and best <= residual <= 16 * EPSILON * max(unit, float(np.abs(value).max())):
+        if np.isinf(steps) and best <= residual <= 16 * EPSILON * max(unit, max_abs(value)):
             # The steps are so many that rounding allows no bound.
             ended = Ended.ROUNDING
         if ended is not None:
             choice_value = reward + discounted(mdp, mdp.rows @ value)
             return Optimum(freeze(value), freeze(choice_value), freeze(policy), residual, bound, n_steps, ended)
         low, high = float(change.min()), float(change.max())
-        if has_bounds and ahead * (high - low) <= accuracy:
-            value = backed + ahead * (low + high) / 2
+        if mdp.has_one_discount and ahead * (high - low) <= accuracy:
+            value = _centred(mdp, backed, low, high)
             continue
         outcomes.report("soft policy iterations", n_steps, bound)
         if residual > 2 * best:
@@ -336,7 +341,8 @@ def _proven_steps(operators: Any, value: Vector, backed: Vector, policy: Vector,
 
     Infinite as long as no V + t e is shown to be above the solution.
     """
-    change, rounding = float(np.abs(backed - value).max()), 4 * EPSILON * max(1.0, float(np.abs(value).max()))
+    change = max_abs(backed - value)
+    rounding = 4 * EPSILON * max(1.0, max_abs(value))
     if change > max(accuracy, 4 * rounding):
         return np.inf
     steps = operators.solve(policy, np.ones_like(value), 0.0)
@@ -354,7 +360,7 @@ def _verdict(
 
     unit: the size of the rewards, and of the logarithm of a few choices; zero where the value is larger than both.
     """
-    rounding = 4 * EPSILON * max(unit, float(np.abs(value).max())) * horizon
+    rounding = 4 * EPSILON * max(unit, max_abs(value)) * horizon
     bound = residual * horizon + rounding
     if bound <= accuracy:
         return bound, Ended.CONVERGED

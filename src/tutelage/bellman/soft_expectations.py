@@ -31,7 +31,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
-from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, Matrix, Readable, Vector, freeze, vector
+from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, Matrix, Readable, Vector, freeze, max_abs, vector
 from tutelage.bellman.endless import refuse_endless
 from tutelage.bellman.equations import Optimum, solve_soft
 from tutelage.chains.resolvent import BY_DEGREE, Resolvent, policy_resolvent
@@ -195,7 +195,8 @@ def _flags(mdp: MDP) -> Flags:
 
 def _moves(mdp: MDP, features: Matrix) -> Matrix:
     """(n, 2 + d), from, to and features of the choices between states that are no ends, in order."""
-    state, after, is_end = mdp.state_of_choice, mdp.transition.indices, _flags(mdp)
+    state, after = mdp.state_of_choice, mdp.transition.indices
+    is_end = _flags(mdp)
     inner = ~(is_end[state] | is_end[after])
     return _ordered(np.column_stack([state, after, per_choice(mdp, features)])[inner])
 
@@ -231,7 +232,8 @@ def _shared_inverse(factors: linalg.SuperLU, z: Vector, ends: Indices) -> Resolv
 
 def _solve(factors: linalg.SuperLU, mdp: MDP, reward: Vector) -> tuple[Optimum, Resolvent] | None:
     """The soft optimum of one journey, and its resolvent; None where z has no solution in doubles."""
-    on_choices, after = per_choice(mdp, reward), mdp.transition.indices
+    on_choices = per_choice(mdp, reward)
+    after = mdp.transition.indices
     arriving = sum_by_state(mdp, np.where(_flags(mdp)[after], np.exp(on_choices), 0.0))
     try:
         z = _without_ends(factors, mdp.ends, arriving)
@@ -239,7 +241,7 @@ def _solve(factors: linalg.SuperLU, mdp: MDP, reward: Vector) -> tuple[Optimum, 
         # I - M_NN is singular: the value is infinite, which the solution of this journey alone says by name.
         return None
     z[mdp.ends] = 1.0
-    if (z < -1e-9 * np.abs(z).max()).any():
+    if (z < -1e-9 * max_abs(z)).any():
         # Every state leads to an end, so a solution that is not negative is positive, and M_NN z < z shows that the
         # powers of M_NN vanish. Otherwise they do not, and z is infinite.
         power = np.exp(on_choices - per_choice(mdp, max_by_state(mdp, on_choices)))
@@ -247,11 +249,12 @@ def _solve(factors: linalg.SuperLU, mdp: MDP, reward: Vector) -> tuple[Optimum, 
         refuse_endless(mdp, z <= 0, likely, "the soft value, which counts entropy,")
     if not (z > 0).all() or not np.isfinite(z).all():
         return None
-    inverse, value = _shared_inverse(factors, z, mdp.ends), np.log(z)
+    inverse = _shared_inverse(factors, z, mdp.ends)
+    value = np.log(z)
     choice_value = on_choices + value[after]
     policy = np.exp(choice_value - per_choice(mdp, value))
     total = sum_by_state(mdp, policy)
-    residual = float(np.abs(np.log(total)).max())
+    residual = max_abs(np.log(total))
     # V + t e is above the soft value for small t > residual, with e the expected steps (`endless`).
     bound = 2 * (residual + EPSILON) * float(inverse.values(np.ones(mdp.n_states)).max())
     policy /= per_choice(mdp, total)

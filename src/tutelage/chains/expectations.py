@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy import sparse
+from scipy import sparse, special
 from scipy.sparse import csgraph
 
 from tutelage import arrays
@@ -121,8 +121,7 @@ def expected_reward(mdp: MDP, policy: ArrayLike, reward: ArrayLike) -> float:
 def causal_entropy(mdp: MDP, policy: ArrayLike) -> float:
     """H(pi) = sum over t of discount^t E[-log pi(a_t | s_t)] (Sec. 3)."""
     checked = check_policy(mdp, policy)
-    # x log x tends to zero as x does.
-    surprise = np.where(checked > 0, -checked * np.log(np.where(checked > 0, checked, 1.0)), 0.0)
+    surprise = special.entr(checked)
     return float(per_choice(mdp, state_occupancy(mdp, checked)) @ surprise)
 
 
@@ -168,20 +167,24 @@ def arrival(model: Domain | MDP, policy: ArrayLike, goals: ArrayLike | None = No
         states where it has none.
     """
     mdp = model.mdp if isinstance(model, Domain) else model
-    checked, is_goal = check_policy(mdp, policy), _goals(mdp, goals)
-    # The second chain has no moves from goals, where a journey ends.
-    step, onward = chain(mdp, checked), chain(mdp, checked * per_choice(mdp, (~is_goal).astype(np.float64)))
+    checked = check_policy(mdp, policy)
+    is_goal = _goals(mdp, goals)
+    step = chain(mdp, checked)
+    # This chain has no moves from goals, where a journey ends.
+    onward = chain(mdp, checked * per_choice(mdp, (~is_goal).astype(np.float64)))
     step.eliminate_zeros()
     onward.eliminate_zeros()
-    on_the_way, can_arrive = reachable(onward, mdp.initial > 0) & ~is_goal, reachable(onward.T.tocsr(), is_goal)
+    on_the_way = reachable(onward, mdp.initial > 0) & ~is_goal
+    can_arrive = reachable(onward.T.tocsr(), is_goal)
     places = np.flatnonzero(on_the_way & can_arrive)
     moves = step[places]
     to_goal = np.asarray(moves[:, is_goal].sum(axis=1)).ravel()
     lost = np.asarray(moves[:, ~is_goal & ~can_arrive].sum(axis=1)).ravel()
     per_visit = np.ones(len(places)) if mdp.duration is None else sum_by_state(mdp, checked * mdp.duration)[places]
-    sums = _totals(moves[:, places], to_goal + lost, np.column_stack([to_goal, np.ones(len(places)), per_visit]))
+    collected = np.column_stack([to_goal, np.ones(len(places)), per_visit])
+    sums = _totals(moves[:, places], to_goal + lost, collected)
     starts = np.flatnonzero(mdp.initial[places])
-    probability, steps, duration = mdp.initial[places][starts] @ sums[starts]
+    probability, steps, duration = mdp.initial[places[starts]] @ sums[starts]
     if not (on_the_way & ~can_arrive).any():
         return Arrival(1.0, float(steps), float(steps if mdp.duration is None else duration))
     reached = float(mdp.initial[is_goal].sum() + probability)
@@ -218,11 +221,11 @@ def reachable(moves: SparseRows, starts: Flags) -> Flags:
 
 def _totals(inner: SparseRows, leaves: Vector, here: Matrix) -> Matrix:
     """`totals_without_subtraction` in the order of elimination of a sparse LU of the same pattern."""
-    n, totals, loop = len(leaves), np.empty_like(here), totals_without_subtraction
+    n = len(leaves)
+    totals = np.empty_like(here)
     if not n:
         return totals
-    if n > DENSE_LIMIT:
-        loop = _compiled_totals()
+    loop = _compiled_totals() if n > DENSE_LIMIT else totals_without_subtraction
     pattern = sparse.csr_array((np.full(inner.nnz, 0.5 / n), inner.indices, inner.indptr), inner.shape)
     order = np.argsort(sparse_factors(sparse.eye_array(n, format="csr") - pattern, BY_DEGREE).perm_c)
     moved = sparse.csr_array(inner[order][:, order])

@@ -20,7 +20,8 @@ a step costs as much as a plain one. Where Krylov steps do not converge, Gauss-S
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -45,8 +46,10 @@ def split_rows(rows: Rows, first: Indices, share: Vector) -> tuple[SplitRows, Ve
     """
     row, column, weight = rows
     n = len(first) - 1
-    start, before, after = np.empty(n + 1, row.dtype), np.empty(n, row.dtype), np.empty(n, row.dtype)
-    columns, weights, scale = np.empty_like(column), np.empty_like(weight), np.empty(n)
+    start = np.empty(n + 1, row.dtype)
+    before, after = np.empty(n, row.dtype), np.empty(n, row.dtype)
+    columns, weights = np.empty_like(column), np.empty_like(weight)
+    scale = np.empty(n)
     start[n] = row[first[n]]
     for s in range(n):
         low, high = np.int64(row[first[s]]), np.int64(row[first[s + 1]])
@@ -113,13 +116,19 @@ def _forward(rows: SplitRows, right: Vector, middle: Vector, shadow: Vector, out
 def bicgstab(rows: SplitRows, right: Vector, tolerance: float, max_steps: int) -> Vector:
     """Solve (I - L - U) x = right for x, preconditioned from both sides.
 
-    It ends where the 2-norm of the preconditioned residual has fallen by `tolerance`, or after a breakdown.
+    It ends where the 2-norm of the preconditioned residual has fallen by `tolerance`, after a breakdown, or after the
+    last step; the caller measures the residual.
     """
     n = len(right)
     zero, r, middle = np.zeros(n), np.empty(n), np.empty(n)
-    rho = _forward(rows, right, zero, zero, r)[1]
+    # In units of the largest entry, so that squares of small entries do not underflow.
+    size = np.abs(right).max()
+    if size == 0.0:
+        return zero
+    rho = _forward(rows, right / size, zero, zero, r)[1]
     goal = tolerance**2 * rho
-    y, shadow, p, v, t = np.zeros(n), r.copy(), r.copy(), np.zeros(n), np.zeros(n)
+    shadow, p = r.copy(), r.copy()
+    y, v, t = np.zeros(n), np.zeros(n), np.zeros(n)
     for _ in range(max_steps):
         _backward(rows, p, middle)
         shadow_v = _forward(rows, p, middle, shadow, v)[0]
@@ -144,68 +153,44 @@ def bicgstab(rows: SplitRows, right: Vector, tolerance: float, max_steps: int) -
         for s in range(n):
             p[s] = r[s] + beta * (p[s] - omega * v[s])
     _backward(rows, y, middle)
+    middle *= size
     return middle
 
 
 @compiled(fastmath=FASTMATH)
-def relax(rows: SplitRows, right: Vector, value: Vector, n_pairs: int) -> None:
-    """Pairs of in-place sweeps, forward and backward: each state in turn solves x = right + (L + U) x.
-
-    Each sweep multiplies the error by `discount` or less.
-    """
-    row, before, after, column, weight = rows
-    n_states = len(value)
-    for sweep in range(2 * n_pairs):
-        for i in range(n_states):
-            s = i if sweep % 2 == 0 else n_states - 1 - i
-            total = right[s]
-            for k in range(row[s], before[s]):
-                total += weight[k] * value[column[k]]
-            for k in range(after[s], row[s + 1]):
-                total += weight[k] * value[column[k]]
-            value[s] = total
+def swept(rows: SplitRows, right: Vector) -> Vector:
+    """(I - U)^-1 (I - L)^-1 right, the correction of a residual by a pair of Gauss-Seidel sweeps."""
+    zero = np.zeros(len(right))
+    middle, out = np.empty_like(right), np.empty_like(right)
+    _forward(rows, right, zero, zero, middle)
+    _backward(rows, middle, out)
+    return out
 
 
-def krylov_steps(parts: tuple[SplitRows, Vector], right: Vector, tolerance: float, max_steps: int) -> Vector:
-    """BiCGSTAB until the 2-norm of the preconditioned residual has fallen by `tolerance`.
-
-    After a breakdown or the last step it returns the current iterate; the caller measures the residual.
-    """
-    # Scale by the largest entry, so that squares of small entries do not underflow.
-    size = float(np.abs(right).max(initial=0.0))
-    if size == 0.0:
-        return np.zeros_like(right)
-    rows, scale = parts
-    return size * np.asarray(bicgstab(rows, scale * (right / size), tolerance, max_steps))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Iterations:
-    """x = right + moves @ x by iteration; moves is discount * P or its transpose, a contraction in the `norm`.
-
-    max_steps: Krylov steps of one attempt; with none, sweeps alone solve the system. parts: I - moves as `split_rows`
-    has it.
-    """
+    """x = right + moves @ x by iteration; moves is discount * P or its transpose, a contraction in the `norm`."""
 
     moves: SparseRows
     discount: float
     norm: float
-    max_steps: int = MANY_STEPS
-    parts: tuple[SplitRows, Vector] = field(init=False)
 
-    def __post_init__(self) -> None:
-        rows, n = self.moves, self.moves.shape[0]
+    @cached_property
+    def parts(self) -> tuple[SplitRows, Vector]:
+        """I - moves as `split_rows` has it."""
+        rows = self.moves
+        first = unsigned(np.arange(len(rows.indptr), dtype=rows.indptr.dtype))
         arrays = (unsigned(rows.indptr), unsigned(rows.indices), rows.data)
-        first = unsigned(np.arange(n + 1, dtype=rows.indptr.dtype))
-        object.__setattr__(self, "parts", split_rows(arrays, first, np.ones(n)))
+        return split_rows(arrays, first, np.ones(rows.shape[0]))
 
     def is_fast(self) -> bool:
         """Whether a few Krylov steps reduce the error to a thousandth, twice, for a random right side."""
         right = np.random.default_rng(0).random(self.moves.shape[0])
+        rows, scale = self.parts
         answer = np.zeros_like(right)
         for _ in range(2):
             residual, error = self.error(right, answer)
-            answer = answer + krylov_steps(self.parts, residual, 1e-6, FEW_STEPS)
+            answer = answer + bicgstab(rows, scale * residual, 1e-6, FEW_STEPS)
             if not self.error(right, answer)[1] <= 1e-3 * min(error, 1 / (1 - self.discount)):
                 return False
         return True
@@ -226,20 +211,26 @@ class Iterations:
         if not right.any():
             # Iterations would approach the answer zero without end.
             return np.zeros_like(right)
-        answer, n_pairs, goal = start, 8, max(accuracy, 64 * EPSILON / (1 - self.discount))
+        goal = max(accuracy, 64 * EPSILON / (1 - self.discount))
+        most_sweeps = 1_000 + 4 * math.log(goal * (1 - self.discount)) / math.log(self.discount)
+        n_sweeps, n_pairs = 0, 8
+        rows, scale = self.parts
+        answer = start
         residual, error = self.error(right, answer)
-        n_sweeps, most_sweeps = 0, 1_000 + 4 * math.log(goal * (1 - self.discount)) / math.log(self.discount)
         while error > goal and n_sweeps < most_sweeps:
             # A little less than what is missing, at most what one attempt can. The zero vector has no relative error.
             fall = max(1e-10, 0.1 * goal if math.isinf(error) else 0.3 * goal / error)
-            tried = answer + krylov_steps(self.parts, residual, fall, self.max_steps)
+            tried = answer + bicgstab(rows, scale * residual, fall, MANY_STEPS)
             left, reached = self.error(right, tried)
             if not reached < 0.1 * error:
                 # Discard the Krylov steps. Each time double the number of sweeps, so that failed attempts cost little.
-                tried = answer.copy()
-                relax(self.parts[0], self.parts[1] * right, tried, n_pairs)
-                left, reached = self.error(right, tried)
-                n_sweeps, n_pairs = n_sweeps + 2 * n_pairs, 2 * n_pairs
+                tried = answer
+                for _ in range(n_pairs):
+                    tried = tried + swept(rows, scale * residual)
+                    residual, reached = self.error(right, tried)
+                left = residual
+                n_pairs *= 2
+                n_sweeps += n_pairs
             answer, residual, error = tried, left, reached
         if error > goal:
             message = (

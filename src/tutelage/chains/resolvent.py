@@ -33,7 +33,7 @@ from tutelage.model.mdp import MDP, times_discount
 from tutelage.model.policy import ending_choice, uniform_policy
 from tutelage.outcomes import InvalidModel
 
-# Up to this number of states a dense factorisation is cheaper than a sparse one: a tenth of the time for ten states.
+# Up to this number of states a dense factorisation is cheaper than a sparse one.
 DENSE_LIMIT = 200
 # With this share of all moves, dense LU takes less time up to this number of states; beyond, Krylov steps do.
 DENSE_SHARE, LARGEST_DENSE = 0.1, 1_500
@@ -119,40 +119,43 @@ def has_dense_moves(mdp: MDP, largest: int = LARGEST_DENSE) -> bool:
 
 def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
     """The resolvent of the chain of an MDP under a policy (C,)."""
-    layout, share = _layout(mdp), mdp.discount * policy
+    share = mdp.discount * policy
     if np.isinf(mdp.horizon):
         check_ends(mdp, policy > 0)
     if has_dense_moves(mdp):
         return _dense(_mix(mdp, share) @ mdp.rows)
-    if layout is None:
+    method, width, position, place = _pattern(mdp)
+    if method == "sparse":
         moves = chain(mdp, share, mdp.continuing)
         moves.eliminate_zeros()
         return _sparse(mdp, moves, takes_many=bool(2 * np.count_nonzero(policy) > mdp.n_states + mdp.n_choices))
-    if isinstance(layout, int):
+    if method == "narrow band":
         from tutelage.chains.elimination import narrow_band
 
-        return Resolvent("narrow band", narrow_band(mdp.continuing, mdp.first_choice, share, layout))
-    n, weights = len(mdp.initial), -share[layout.choice] * mdp.continuing.data
-    system = np.asarray(np.bincount(layout.place, weights=weights, minlength=n * layout.height), dtype=np.float64)
-    system[layout.diagonal :: layout.height + (layout.width is None)] += 1.0
-    # A by rows is A' by columns, which LAPACK reads.
-    system = system.reshape(n, layout.height).T
-    if layout.width is None:
-        return _by_lu(system)
-    lu, pivots, _ = lapack.dgbtrf(system, layout.width, layout.width, overwrite_ab=True)
+        return Resolvent(method, narrow_band(mdp.continuing, mdp.first_choice, share, width))
+    n = len(mdp.initial)
+    height = n if method == "dense" else 3 * width + 1
+    weight = np.repeat(share, np.diff(mdp.continuing.indptr)) * mdp.continuing.data
+    moves = np.asarray(np.bincount(place, weight, minlength=n * height), dtype=np.float64).reshape(n, height)
+    if method == "dense":
+        return _dense(moves)
+    system = -moves
+    system[:, 2 * width] += 1.0
+    lu, pivots, _ = lapack.dgbtrf(system.T, width, width, overwrite_ab=True)
 
     def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
-        given = (lu, layout.width, layout.width, right[layout.order], pivots)
-        return np.asarray(lapack.dgbtrs(*given, trans=not is_visits)[0][layout.position])
+        moved = np.empty_like(right)
+        moved[position] = right
+        return np.asarray(lapack.dgbtrs(lu, width, width, moved, pivots, trans=not is_visits)[0][position])
 
-    return Resolvent("band", solve)
+    return Resolvent(method, solve)
 
 
 def choice_resolvent(mdp: MDP, choice: Indices, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
     """The resolvent of the chain of an MDP under one choice per state, (S,), for values of this relative accuracy."""
     if has_dense_moves(mdp):
         return _dense(discounted_rows(mdp, choice))
-    if _layout(mdp) is None:
+    if _pattern(mdp)[0] == "sparse":
         return _sparse(mdp, discounted_rows(mdp, choice), accuracy=accuracy)
     policy = np.zeros(mdp.n_choices)
     policy[choice] = 1.0
@@ -174,7 +177,7 @@ def choice_visits(mdp: MDP, choice: Indices) -> Vector:
     From one start such a policy reaches few of many states. Components of these alone are then enough.
     """
     start = np.flatnonzero(mdp.initial)
-    if len(start) == 1 and _layout(mdp) is None and not has_dense_moves(mdp):
+    if len(start) == 1 and _pattern(mdp)[0] == "sparse":
         moves = discounted_rows(mdp, choice)
         reached = csgraph.breadth_first_order(moves, start[0], return_predecessors=False)
         parts = components(moves[reached][:, reached]) if 4 * len(reached) < mdp.n_states else None
@@ -222,72 +225,53 @@ def any_choice(mdp: MDP) -> Indices:
     return np.asarray(mdp.first_choice[:-1] + np.random.default_rng(0).integers(mdp.choices_per_state))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """Where LAPACK stores the entries of A' for any policy of an MDP: densely, or in a band.
-
-    Columns of A' are diagonally dominant. So LAPACK changes no rows, and what cannot be negative is not, even by
-    rounding. The positions are computed once per MDP: sorting the entries takes longer than solving a small system.
-
-    choice: of each entry of the transition. place: its position among the stored entries. diagonal: the positions of
-    the diagonal are this and every `height` further. width: the diagonals on each side of a band; None if dense.
-    order: (S,), the states in the order of the band; position: (S,), the position of each state.
-    """
-
-    choice: Indices
-    place: Indices
-    diagonal: int
-    height: int
-    width: int | None = None
-    order: Indices | None = None
-    position: Indices | None = None
-
-
 @lru_cache(maxsize=8)
-def _layout(mdp: MDP) -> Layout | int | None:
-    """A band, or a dense layout for few states; None where there are many states and no narrow band.
+def _pattern(mdp: MDP) -> tuple[str, int, Indices, Indices]:
+    """The method for the policies of an MDP, as above; "sparse" is one of the last three.
 
-    A number is the width of a narrow band: in the order of the states no choice has a longer move.
+    Further the longest move; the position of each state (S,) in an order in which moves are this short; and, for
+    matrices of LAPACK, where each entry of the transition is stored. These places are computed once per MDP: sorting
+    the entries takes longer than solving a small system.
     """
-    n, rows = mdp.n_states, mdp.transition
+    n, rows, nothing = mdp.n_states, mdp.transition, np.arange(0)
     if has_dense_moves(mdp):
-        return None
-    state = np.repeat(np.arange(n), np.diff(rows.indptr[mdp.first_choice]))
-    width = int(np.abs(rows.indices - state).max(initial=0))
+        return "dense", n, nothing, nothing
+    begin = np.repeat(mdp.state_of_choice, np.diff(rows.indptr))
+    end = rows.indices.astype(np.int64)
+    width = int(np.abs(end - begin).max(initial=0))
     if n > DENSE_LIMIT and width <= NARROW:
-        return width
-    if n > REORDERED_LIMIT:
-        return None
-    choice, to = np.repeat(np.arange(mdp.n_choices), np.diff(rows.indptr)), rows.indices.astype(np.int64)
-    if n > FEWEST_IN_BAND:
-        both = sparse.coo_array((np.ones(2 * len(to), np.int8), (np.append(state, to), np.append(to, state))), (n, n))
-        order = csgraph.reverse_cuthill_mckee(both.tocsr(), symmetric_mode=True).astype(np.int64)
-        position = np.argsort(order)
-        begin, end = position[state], position[to]
-        width = int(np.abs(end - begin).max(initial=0))
+        return "narrow band", width, nothing, nothing
+    if FEWEST_IN_BAND < n <= REORDERED_LIMIT:
+        pairs = np.append(begin, end), np.append(end, begin)
+        graph = sparse.coo_array((np.ones(2 * len(end), np.int8), pairs), (n, n)).tocsr()
+        position = np.argsort(csgraph.reverse_cuthill_mckee(graph, symmetric_mode=True))
+        column = position[begin]
+        ahead = position[end] - column
+        width = int(np.abs(ahead).max(initial=0))
         if width <= min(WIDEST, WIDEST_SHARE * n):
-            height = 3 * width + 1
-            return Layout(choice, begin * height + 2 * width + end - begin, 2 * width, height, width, order, position)
-    return Layout(choice, state * n + to, 0, n) if n <= DENSE_LIMIT else None
+            # Entry (i, j) of A' is in row 2 * width + i - j of column j; the first rows are for LAPACK's pivots.
+            return "band", width, position, column * (3 * width + 1) + 2 * width + ahead
+    if n <= DENSE_LIMIT:
+        return "dense", width, nothing, begin * n + end
+    return "sparse", width, nothing, nothing
 
 
 def _dense(moves: SparseRows | Matrix) -> Resolvent:
-    """By one dense LU of A', the transpose of I - moves. Rows of a C array are the columns of A' that LAPACK reads."""
+    """By one dense LU of A', the transpose of I - moves. Rows of a C array are the columns of A' that LAPACK reads.
+
+    Columns of A' are diagonally dominant. So LAPACK changes no rows, here and in a band, and what cannot be negative is
+    not, even by rounding.
+    """
     system = -(moves if isinstance(moves, np.ndarray) else moves.toarray())
     np.einsum("ss->s", system)[:] += 1.0
-    return _by_lu(system.T)
-
-
-def _by_lu(system: Matrix) -> Resolvent:
-    lu, pivots, _ = lapack.dgetrf(system, overwrite_a=True)
+    lu, pivots, _ = lapack.dgetrf(system.T, overwrite_a=True)
     return Resolvent("dense", lambda right, is_visits, *_: lapack.dgetrs(lu, pivots, right, trans=not is_visits)[0])
 
 
 def factors(moves: SparseRows, order: Indices) -> Resolvent:
     """By one sparse LU of A', the transpose of I - moves, its states in this order of elimination."""
     position = np.argsort(order)
-    rows = (sparse.eye_array(moves.shape[0], format="csr") - moves)[order]
-    moved = sparse.csr_array((rows.data, position.astype(rows.indices.dtype)[rows.indices], rows.indptr), rows.shape)
+    moved = (sparse.eye_array(len(order), format="csr") - moves)[order][:, order]
     moved.sort_indices()
     lu = sparse_factors(moved, "NATURAL")
     return Resolvent(

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutelage import outcomes
-from tutelage.arrays import EPSILON, Indices, Matrix, SparseRows, Vector
+from tutelage.arrays import EPSILON, SMALLEST, Indices, Matrix, SparseRows, Vector, max_abs
 from tutelage.bellman.equations import COMPILED_ABOVE, HardOptimum, bellman_operators, plan_hard
 from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.chains.resolvent import any_choice, choice_resolvent, choice_visits, has_dense_moves, typical_method
@@ -57,10 +57,7 @@ class Priced(NamedTuple):
 
 @dataclass(eq=False)
 class Planner:
-    """Plans for every price, from the last plan.
-
-    plan: the last one; None before the first.
-    """
+    """Plans for every price, from the last plan, if there is one."""
 
     domain: Domain
     plan: HardOptimum | None = None
@@ -82,9 +79,10 @@ class Planner:
 
         It may end early: where the gap at this price is at most `share` of what the bound exceeds `known` by.
         """
-        mdp, reward = self.domain.mdp, per_choice(self.domain.mdp, self.features @ price)
+        mdp = self.domain.mdp
+        reward = per_choice(mdp, self.features @ price)
         # Close to double precision: bounds are compared with gaps near rounding.
-        accuracy = RELATIVE_ACCURACY * max(float(np.abs(reward).max()), np.finfo(np.float64).tiny)
+        accuracy = RELATIVE_ACCURACY * max(max_abs(reward), SMALLEST)
         self.plan = plan = plan_hard(mdp, reward, accuracy=accuracy, start=self.plan)
         # Not `@`: above 10,000 states BLAS uses threads, which wait for each other on a busy machine.
         best = float(np.einsum("s,s->", mdp.initial, plan.value)) + plan.error_bound
@@ -131,15 +129,16 @@ class Improver(Planner):
         # A policy that follows in each state the column that is best from there on earns at least this.
         value = np.max([np.asarray(known.ahead) @ price for known in stored], axis=0)
         better: list[Column] = []
-        solved, best = RELATIVE_ACCURACY * float(np.abs(reward).max()), np.inf
+        best = np.inf
+        solved = RELATIVE_ACCURACY * max_abs(reward)
         rounding = 4 * EPSILON if self.is_exact else 0.1 * RELATIVE_ACCURACY
         while True:
             earned = float(column.counts @ price)
             # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much. More
             # than two pairs improve a policy less than its successor does.
             value = operators.sweep(value, solved / mdp.steps, 2)
-            backed, moved = operators.hard_backup(value, column.choice, rounding * float(np.abs(value).max()))
-            error = (float(np.abs(backed - value).max()) + 4 * EPSILON * float(np.abs(value).max())) * mdp.steps
+            backed, moved = operators.hard_backup(value, column.choice, rounding * max_abs(value))
+            error = (max_abs(backed - value) + 4 * EPSILON * max_abs(value)) * mdp.steps
             best = min(best, float(np.einsum("s,s->", mdp.initial, value)) + error)
             if np.array_equal(moved, column.choice) or best - earned <= share * max(best - known, 0.0):
                 break
@@ -148,7 +147,8 @@ class Improver(Planner):
             if float(next_column.counts @ price) <= earned:
                 # Policies improve strictly, so this one differs by rounding only.
                 break
-            column, value = next_column, np.asarray(next_column.ahead) @ price
+            column = next_column
+            value = np.asarray(column.ahead) @ price
             better.append(column)
             if error <= solved:
                 break
@@ -187,7 +187,8 @@ class Improver(Planner):
 
 def opened(domain: Domain, price: Vector, *, has_groups: bool) -> tuple[Planner, tuple[Column, ...]]:
     """A good policy at a price, and the pricer to go on with: policies are stored where each visits most states."""
-    mdp, choice = domain.mdp, any_choice(domain.mdp)
+    mdp = domain.mdp
+    choice = any_choice(mdp)
     if np.isinf(mdp.horizon):
         # At another price going on may pay.
         price = np.zeros_like(price)
@@ -196,6 +197,7 @@ def opened(domain: Domain, price: Vector, *, has_groups: bool) -> tuple[Planner,
         planner = Planner(domain)
         return planner, planner.price_out(price).columns
     improver = Improver(domain, has_groups=has_groups)
-    # A rough optimum is enough.
     first = improver.evaluate(choice, None)
-    return improver, (first, *improver.price_out(price, [first], share=OPENING).columns)[-1:]
+    # A rough optimum is enough.
+    better = improver.price_out(price, [first], share=OPENING).columns
+    return improver, better[-1:] or (first,)

@@ -55,10 +55,7 @@ PACE = Pace()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decomposed:
-    """Columns with their weights (n, K) for each group of starts.
-
-    dual: (k,), the dual variables whose bound was certified.
-    """
+    """Columns, their weights (n, K) for each group of starts, and the dual variables (k,) of the certified bound."""
 
     columns: tuple[Column, ...]
     weights: Matrix
@@ -100,18 +97,19 @@ def decompose(
             return search.solution(Ended.ROUNDING)
         if search.value <= good_enough or search.is_proved(tolerance):
             return search.solution(Ended.CONVERGED)
+        price = program.price(search.master.dual)
         for u in search.trials():
-            earned = float((matrix(search.columns) @ search.program.price(search.master.dual)).max())
+            earned = float((matrix(search.columns) @ price).max())
             new = search.price_out(u)
             if search.is_proved(tolerance):
                 return search.solution(Ended.CONVERGED)
-            if any(float(column.counts @ search.program.price(search.master.dual)) > earned for column in new):
+            if any(float(column.counts @ price) > earned for column in new):
                 break
         else:
             if len(search.columns) == len(search.master.weights):
                 # No price that was tried has given another policy.
                 return search.last()
-        if search.is_within(PACE.rounded) and search.value >= value and search.bound <= bound:
+        if search.gap <= PACE.rounded * search.size and search.value >= value and search.bound <= bound:
             return search.solution(Ended.ROUNDING)
         outcomes.report("rounds of decomposition", search.n_rounds, search.gap, search.solution(Ended.TIME_LIMIT))
     message = f"after {MAX_ROUNDS} rounds of decomposition the relative gap is still {search.gap:.3g}"
@@ -151,20 +149,21 @@ class _Rounds:
     def gap(self) -> float:
         return self.value - self.bound
 
-    def is_within(self, tolerance: float) -> bool:
-        """Whether the gap is at most `tolerance * (scale + |value|)`."""
-        return self.gap <= tolerance * (self.scale + abs(self.value))
+    @property
+    def size(self) -> float:
+        """What gaps are relative to; before the first mixture, what the objective can reach."""
+        return self.scale + (abs(self.value) if self.value < np.inf else 0.0)
 
     def is_proved(self, tolerance: float) -> bool:
         """Whether the dual variables of the last master problem themselves prove the tolerance.
 
         Where a bound at other prices does, they are priced out as well: a bound within the gap is no proof of prices.
         """
-        if not self.is_within(tolerance):
+        if not self.gap <= tolerance * self.size:
             return False
         if self.own is None:
             self.price_out(self.master.dual, is_exact=True)
-        return self.own is not None and self.value - self.own <= tolerance * (self.scale + abs(self.value))
+        return self.own is not None and self.value - self.own <= tolerance * self.size
 
     def solve_master(self) -> bool:
         """The best mixture of the columns within the limits. False where that is beyond a library, but nearly known."""
@@ -183,7 +182,7 @@ class _Rounds:
                 master = replace(master, answer=replace(master.answer, weights=weights / weights.sum(axis=0)))
         except NotConverged:
             # Columns that differ only by rounding can be too much for a quadratic program.
-            if not self.is_within(PACE.nearly_rounded):
+            if not self.gap <= PACE.nearly_rounded * self.size:
                 raise
             return False
         self.value, self.master, self.own = master.value, master.answer, None
@@ -199,7 +198,8 @@ class _Rounds:
     def price_out(self, u: Vector, *, is_exact: bool = False) -> tuple[Column, ...]:
         """Policies at price(u) that are not known, found as far as it serves the bound; they become columns."""
         price, offset = self.program.price(u), self.program.offset(u)
-        priced = self.pricer.price_out(price, self.columns, offset - self.value, 0.0 if is_exact else PACE.close)
+        share = 0.0 if is_exact else PACE.close
+        priced = self.pricer.price_out(price, self.columns, offset - self.value, share)
         new, best = self._unknown(priced.columns), priced.best
         if u is self.master.dual and not new and not is_exact and isinstance(self.pricer, Improver):
             # At the prices of the master problem none may be missed.
@@ -216,17 +216,19 @@ class _Rounds:
 
     def _unknown(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         """Those whose expectation differs from every known one by more than rounding."""
-        largest, known = PACE.rounded * self.pricer.largest, matrix(self.columns)
-        return tuple(column for column in columns if not (np.abs(known - column.counts) <= largest).all(axis=1).any())
+        known = matrix(self.columns)
+        rounding = PACE.rounded * self.pricer.largest
+        return tuple(new for new in columns if not (np.abs(known - new.counts) <= rounding).all(axis=1).any())
 
     def solution(self, ended: Ended) -> Solution[Decomposed]:
         """The mixture, with dual variables and their bound: those of the master problem where they are as good."""
         n = len(self.master.weights)
-        dual, bound = self.master.dual, self.bound if self.own is None else self.own
+        dual = self.master.dual
+        bound = self.bound if self.own is None else self.own
         if bound == -np.inf:
             # Good enough before any price was tried: then no price is as good a proof as those of the master problem.
             dual = np.zeros_like(dual)
-        if self.centre is not None and self.bound - bound > self.gap + PACE.rounded * (self.scale + abs(self.value)):
+        if self.centre is not None and self.bound - bound > self.gap + PACE.rounded * self.size:
             dual, bound = self.centre, self.bound
         mixture = Decomposed(self.columns[:n], self.master.weights, dual)
         return Solution(mixture, self.value, bound, self.value - bound, ended, self.n_rounds)
@@ -234,7 +236,7 @@ class _Rounds:
     def last(self) -> Solution[Decomposed]:
         """The solution when no better policy was found: its gap is rounding, or else `NotConverged`."""
         offset = self.program.offset(self.master.dual)
-        if self.gap > max(PACE.acceptable * (self.scale + abs(self.value)), PACE.cancelled * abs(offset)):
+        if self.gap > max(PACE.acceptable * self.size, PACE.cancelled * abs(offset)):
             message = f"decomposition found no better policy, but the relative gap is still {self.gap:.3g}"
             raise NotConverged(message, residual=self.gap, n_steps=self.n_rounds, answer=self.solution(Ended.SETTLED))
         return self.solution(Ended.ROUNDING)

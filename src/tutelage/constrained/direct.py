@@ -31,10 +31,10 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Matrix, SparseRows, Vector, freeze
+from tutelage.arrays import SMALLEST, Matrix, SparseRows, Vector, freeze, max_abs
 from tutelage.bellman.equations import plan_hard
 from tutelage.chains import RELATIVE_ACCURACY
-from tutelage.chains.expectations import Expectation, expectation
+from tutelage.chains.expectations import expectation
 from tutelage.chains.resolvent import discounted_rows
 from tutelage.constrained.columns import Planner
 from tutelage.constrained.objectives import Mixture, Program
@@ -69,11 +69,9 @@ def solve_directly(domain: Domain, program: Program) -> Solution[Mixture]:
 
     Raises `NotConverged` where the libraries fail, also on programs that are infeasible or nearly so.
     """
-    try:
-        solution = program.solve(*flow(domain))
-    except InfeasibleProgram as failure:
-        raise NotConverged(f"the direct program failed: {failure}", residual=np.inf, n_steps=1) from failure
-    u, visits = solution.answer.dual, np.maximum(solution.answer.weights, 0.0) * domain.mdp.steps
+    solution = program.solve(*flow(domain))
+    u = solution.answer.dual
+    visits = np.maximum(solution.answer.weights, 0.0) * domain.mdp.steps
     bound = program.offset(u) - largest_value(domain, program.price(u))
     return replace(solution, answer=Mixture(visits, u), bound=bound)
 
@@ -87,10 +85,11 @@ def largest_value(domain: Domain, price: Vector) -> float:
     mdp, features = domain.mdp, combined_features(domain)
     reward = per_choice(mdp, features @ price)
     # Prices of order one, which may cancel each other, have errors of their own size.
-    size = max(float(np.abs(features).max()) * max(1.0, float(np.abs(price).max())), np.finfo(np.float64).tiny)
+    size = max(max_abs(features) * max(1.0, max_abs(price)), SMALLEST)
+    accuracy = RELATIVE_ACCURACY * (max_abs(reward) or size)
     for share in STEP_PRICES:
         try:
-            plan = plan_hard(mdp, reward - share * size, accuracy=RELATIVE_ACCURACY * (np.abs(reward).max() or size))
+            plan = plan_hard(mdp, reward - share * size, accuracy=accuracy)
             break
         except EndlessValue:
             if share == STEP_PRICES[-1]:
@@ -119,8 +118,8 @@ def best_within_balls(
         return None
     scaled = Scaled.of(domain, limits, sizes(domain))
     slope, unit = in_unit(weights, scaled.feature[: domain.n_reward])
-    reward, preference = np.split(scaled.feature, [domain.n_reward])
-    size = np.array([float(or_one(np.asarray(np.abs(ball.scale * preference).max()))) for ball in balls])
+    preference = scaled.feature[domain.n_reward :]
+    size = or_one([max_abs(ball.scale * preference) for ball in balls])
     inner = [
         Ball(ball.centre / preference, ball.scale * preference / length, ball.radius / length)
         for ball, length in zip(balls, size, strict=True)
@@ -140,33 +139,27 @@ def best_within_balls(
     value = float(slope @ reached.reward)
     if abs(bound - value) > 0.1 * LOOSEST_GAP * (1 + abs(value)):
         return None
-    return ConstrainedOptimum(
-        policy=policy,
-        expectation=Expectation(reward * reached.reward, preference * reached.preference),
-        multipliers=freeze(unit * y / scaled.row),
-        price=freeze(unit * price / scaled.feature),
-        value=unit * value,
-        bound=unit * bound,
-        n_rounds=1,
-        ended=Ended.CONVERGED,
-    ), unit * t / size[:, None]
+    end = {"value": unit * value, "bound": unit * bound, "n_rounds": 1, "ended": Ended.CONVERGED}
+    return scaled.optimum(policy, reached, y, price, unit, **end), unit * t / size[:, None]
 
 
 def _solved(scaled: Scaled, slope: Vector, balls: list[Ball]) -> tuple[Vector, Vector, Matrix] | None:
     """Visits (C,), multipliers of the half-spaces (m,) and t of each ball (k, d_c), where the library finds them."""
     generate, flows, initial = flow(scaled.domain)
-    features, equal, limits, d_r = generate.toarray(), flows.toarray(), scaled.limits, scaled.domain.n_reward
-    within, m, n = limits.normals @ features, len(limits), features.shape[1]
+    limits, d_r = scaled.limits, scaled.domain.n_reward
+    features = generate.toarray()
+    within = limits.normals @ features
+    m, n = within.shape
     cones = [np.vstack([np.zeros((1, n)), -ball.scale[:, None] * features[d_r:]]) for ball in balls]
     ends = [np.append(ball.radius, -ball.scale * ball.centre) for ball in balls]
     solution = minimise_conic(
         np.zeros((n, n)),
         -(slope @ features[:d_r]),
-        np.vstack([equal, within, -np.eye(n), *cones]),
+        np.vstack([flows.toarray(), within, -np.eye(n), *cones]),
         np.concatenate([initial, limits.offsets, np.zeros(n), *ends]),
         m + n,
         [len(end) for end in ends],
-        n_equal=len(equal),
+        n_equal=len(initial),
     )
     point = solution.answer
     if solution.ended is not Ended.CONVERGED or not np.isfinite(point.within_multipliers).all():
@@ -197,12 +190,13 @@ class PriceFace:
     @cached_property
     def interval(self) -> tuple[Vector, Vector]:
         """(m,) twice: the least and the largest price of each limit, in the caller's units."""
-        m, points = len(self.unit), self.points
-        ends = np.zeros((2, m))
-        for j in range(m):
+        points = self.points
+        ends = np.zeros((2, len(self.unit)))
+        for j in range(len(self.unit)):
             for end, sign in enumerate((1.0, -1.0)):
                 ends[end, j], points = self._end(j, sign, points)
-        return freeze(ends[0] * self.unit), freeze(ends[1] * self.unit)
+        low, high = ends * self.unit
+        return freeze(low), freeze(high)
 
     def _end(self, j: int, sign: float, points: Matrix) -> tuple[float, Matrix]:
         """The u_j with the least sign * u_j, NaN where it is not found; and the points with those met on the way.
@@ -214,7 +208,8 @@ class PriceFace:
             left = self.program.right - points @ self.program.rows.T
             room = -(points @ self.program.base) - self.least + self.tolerance
             size = or_one(np.abs(left).max(axis=0))
-            within, bound = np.vstack([left / size, np.eye(m)]), np.append(room / self.scale, np.full(m, ENDLESS))
+            within = np.vstack([left / size, np.eye(m)])
+            bound = np.append(room / self.scale, np.full(m, ENDLESS))
             constraints = LinearConstraints(np.zeros(m), within=within, bound=bound)
             try:
                 x = minimise_linear(sign * np.eye(m)[j], constraints).answer.x

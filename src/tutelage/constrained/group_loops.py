@@ -5,7 +5,6 @@
 
 A *combination* takes one column from every group. The programs are solved over mixtures of combinations (Dantzig and
 Wolfe, 1960), with one row for their sum: at given multipliers the best combination has the best column of each group.
-So one pass over all columns finds what enters, and the linear algebra is of the size of the rows alone.
 """
 
 import math
@@ -71,7 +70,8 @@ def _as_column(point: Vector, m: int) -> Vector:
 @compiled(fastmath=FASTMATH)
 def _leaving(x: Vector, change: Vector) -> int:
     """The place in the basis that becomes zero first; NOTHING for none."""
-    shortest, pivot, place, flat = math.inf, 0.0, NOTHING, FLAT * max(1.0, np.abs(change).max())
+    flat = FLAT * max(1.0, np.abs(change).max())
+    shortest, pivot, place = math.inf, 0.0, NOTHING
     for r in range(len(x)):
         if change[r] > flat:
             step = max(x[r], 0.0) / change[r]
@@ -97,34 +97,34 @@ def _pivoted(
     K); columns: (m+1, m+2), the entries of each member in the rows and in the sum, and its profit.
     """
     m = len(right)
-    point, pick, both = np.empty(m + 1), np.empty(table.shape[1], np.int64), np.empty((m + 1, 2))
+    point, pick = np.empty(m + 1), np.empty(table.shape[1], np.int64)
     for r in range(m + 1):
         if kind[r] != COMBINATION:
             columns[r, m + 1] = least[row[r]] if kind[r] == SLACK else -most[row[r]]
     for _ in range(MAX_PIVOTS):
         u = columns[:, m + 1 :].copy()
         is_regular = _solve(columns[:, : m + 1].copy(), u)
-        price, of_row, column = np.append(-u[:m, 0], 1.0), 0, np.zeros(m + 2)
-        entering, best = _best_combination(table, price, u[m, 0], point, pick)
+        of_row = 0
+        entering, best = _best_combination(table, np.append(-u[:m, 0], 1.0), u[m, 0], point, pick)
         for j in range(m):
             if least[j] - u[j, 0] > best:
                 entering, of_row, best = SLACK, j, least[j] - u[j, 0]
             if u[j, 0] - most[j] > best:
                 entering, of_row, best = EXCESS, j, u[j, 0] - most[j]
-        if entering == COMBINATION:
-            column = _as_column(point, m)
-        elif entering == SLACK:
-            column[of_row], column[m + 1] = 1.0, least[of_row]
-        elif entering == EXCESS:
-            column[of_row], column[m + 1] = -1.0, -most[of_row]
-        both[:m, 0], both[m, 0], both[:, 1] = right, 1.0, column[: m + 1]
+        column = _as_column(point, m)
+        if entering in (SLACK, EXCESS):
+            column[:] = 0.0
+            column[of_row] = 1.0 if entering == SLACK else -1.0
+            column[m + 1] = least[of_row] if entering == SLACK else -most[of_row]
+        both = np.column_stack((np.append(right, 1.0), column[: m + 1]))
         _solve(columns[:, : m + 1].T.copy(), both)
         if entering == NOTHING or not is_regular:
             return both[:, 0].copy(), u[:m, 0].copy(), is_regular
         place = _leaving(both[:, 0], both[:, 1])
         if place == NOTHING:
             break
-        picks[place], columns[place], kind[place], row[place] = pick, column, entering, of_row
+        picks[place], columns[place] = pick, column
+        kind[place], row[place] = entering, of_row
     return both[:, 0].copy(), u[:m, 0].copy(), False
 
 
@@ -145,15 +145,19 @@ def best_shares(
     m, n_groups = len(right), table.shape[1]
     point, picks = np.empty(m + 1), np.zeros((m + 1, n_groups), dtype=np.int64)
     _best_combination(table, np.append(-near, 1.0), 0.0, point, picks[m])
-    columns, kind, row = np.zeros((m + 1, m + 2)), np.zeros(m + 1, dtype=np.int64), np.append(np.arange(m), 0)
+    columns = np.zeros((m + 1, m + 2))
+    kind = np.zeros(m + 1, dtype=np.int64)
+    row = np.append(np.arange(m), 0)
     columns[m] = _as_column(point, m)
     for j in range(m):
         kind[j] = EXCESS if point[j] > right[j] else SLACK
         columns[j, j] = -1.0 if kind[j] == EXCESS else 1.0
-    largest, is_optimal, x, u = max(1.0, near.max()) if m else 1.0, True, np.zeros(m + 1), np.zeros(m)
+    largest = max(1.0, near.max()) if m else 1.0
+    x, u, is_optimal = np.zeros(m + 1), np.zeros(m), True
     for width in BOXES:
         if is_optimal:
-            low, high = np.maximum(near - width * largest, 0.0), np.minimum(near + width * largest, most)
+            low = np.maximum(near - width * largest, 0.0)
+            high = np.minimum(near + width * largest, most)
             x, u, is_optimal = _pivoted(table, right, low, high, picks, columns, kind, row)
     return picks, kind, row, x, u, is_optimal
 
@@ -166,11 +170,14 @@ def _minimum(columns: Matrix, target: Vector, right: Vector) -> tuple[Vector, Ve
     the only one: D w + a = target, E w = right, D'a = E'y. Without a as an unknown, D'D would square the condition.
     """
     r, k, n = len(target), len(right) + 1, len(columns)
-    square, rest = np.zeros((r + k + n, r + k + n)), np.zeros((r + k + n, 1))
+    d, e = columns[:, k:], columns[:, :k]
+    square = np.zeros((r + k + n, r + k + n))
     square[:r, :r] = np.eye(r)
-    square[:r, r : r + n], square[r : r + k, r : r + n] = columns[:, k:].T, columns[:, :k].T
-    square[r + k :, :r], square[r + k :, r + n :] = columns[:, k:], -columns[:, :k]
-    rest[:r, 0], rest[r : r + k - 1, 0], rest[r + k - 1, 0] = target, right, 1.0
+    square[:r, r : r + n] = d.T
+    square[r : r + k, r : r + n] = e.T
+    square[r + k :, :r] = d
+    square[r + k :, r + n :] = -e
+    rest = np.concatenate((target, right, np.ones(1), np.zeros(n))).reshape((-1, 1))
     is_regular = _solve(square, rest)
     return rest[:r, 0].copy(), rest[r : r + n, 0].copy(), rest[r + n :, 0].copy(), is_regular
 
@@ -198,15 +205,16 @@ def nearest_shares(
     """The quadratic program, by Wolfe's active-set method for the point of least norm (1976).
 
     The minimum over the *free* combinations and slacks is one linear system. On the way there, one whose weight would
-    become negative leaves. At the minimum, the combination or slack with the largest profit enters. It is
-    independent of the free ones, so there are never more of these than rows and entries of the target.
+    become negative leaves. At the minimum, the combination or slack with the largest profit enters, which is
+    independent of the free ones.
 
     table: (n, K, m+r), use and match. picks, columns, weights: a basic solution of the rows to start from: combinations
     (F, K), -1 for the slack of a row; their entries (F, m+1+r) in the rows, in the sum and in the match; their weights.
 
     Returns the free combinations, their weights, the multipliers (m,), and whether the minimum was found.
     """
-    m, y, last = len(right), np.zeros(len(right) + 1), math.inf
+    m, last = len(right), math.inf
+    y = np.zeros(m + 1)
     point, pick = np.empty(table.shape[2]), picks[0].copy()
     for _ in range(MAX_PIVOTS):
         a, wanted, multipliers, is_regular = _minimum(columns, target, right)
@@ -219,7 +227,8 @@ def nearest_shares(
             weights = (weights + share * (wanted - weights))[stays]
             picks, columns = picks[stays], columns[stays]
             continue
-        weights, y, value, of_row = wanted, multipliers, 0.5 * np.sum(a * a), 0
+        weights, y = wanted, multipliers
+        value, of_row = 0.5 * np.sum(a * a), 0
         entering, best = _best_combination(table, np.append(-y[:m], a), y[m], point, pick)
         for j in range(m):
             if -y[j] > best:
@@ -227,10 +236,11 @@ def nearest_shares(
         if entering == NOTHING or value >= last:
             # Where the last one has changed nothing, its profit was a rounding error.
             return picks, weights, y[:m], True
-        last, column = value, _as_column(point, m)
+        last = value
+        column = _as_column(point, m)
         if entering == SLACK:
-            column[:], pick[:] = 0.0, -1
+            pick[:], column[:] = -1, 0.0
             column[of_row] = 1.0
-        picks, weights = np.vstack((picks, pick[None])), np.append(weights, 0.0)
-        columns = np.vstack((columns, column[None]))
+        picks, columns = np.vstack((picks, pick[None])), np.vstack((columns, column[None]))
+        weights = np.append(weights, 0.0)
     return picks, weights, y[:m], False

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tutelage.arrays import Matrix, SparseRows, Vector
+from tutelage.arrays import Matrix, SparseRows, Vector, max_abs
 from tutelage.constrained.objectives import Mixture, Program
 from tutelage.model.mdp import MDP
 from tutelage.outcomes import Ended, Solution
@@ -28,8 +28,6 @@ from tutelage.outcomes import Ended, Solution
 MOST_GROUPS, FEW_STARTS, FEWEST_GROUPS = 200, 5, 20
 # The largest excess over the limits and the largest gap that are rounding, relative to the sizes.
 EXACT_EXCESS, TIGHT_GAP = 1e-12, 1e-11
-# Weights (n, K), dual variables, the objective's value, and what each part uses of the limits, (n, K, m).
-Shared = tuple[Matrix, Vector, float, NDArray[np.float64]]
 
 
 @lru_cache(maxsize=8)
@@ -62,45 +60,49 @@ def best_shares(program: Program, parts: NDArray[np.float64], near: Vector) -> S
     """
     assert program.most is not None
     m = len(near) - program.n_matched
-    upper, right = np.full(m, program.most), program.right[:m]
-    solved = (_nearest if program.n_matched else _most)(program, upper, parts, near)
+    solved = (_nearest if program.n_matched else _most)(program, np.full(m, program.most), parts, near)
     if solved is None:
         return None
-    weights, u, value, use = solved
-    excess = float((np.einsum("nk,nkm->m", weights, use) - right).max(initial=0.0))
+    weights, u = solved
+    point, a = np.einsum("nk,nkd->d", weights, parts), u[m:]
+    over = np.maximum(program.rows[:m] @ point - program.right[:m], 0.0)
+    excess = float(over.max(initial=0.0))
+    value = 0.5 * float(a @ a) - float(program.base @ point)
+    is_priced = np.isfinite(program.most)
+    if is_priced:
+        value += program.most * float(over.sum())
     least = program.offset(u) - float((parts @ program.price(u)).max(axis=0).sum())
-    size = 1 + float(np.abs(program.right).max(initial=0.0)) + abs(value)
-    is_within = np.isfinite(program.most) or excess <= EXACT_EXCESS * size
+    size = 1 + max_abs(program.right) + abs(value)
+    is_within = is_priced or excess <= EXACT_EXCESS * size
     # Where no mixture is within the limits, multipliers grow without end, and the bound exceeds the value.
     if not is_within or not abs(value - least) <= TIGHT_GAP * size:
         return None
     return Solution(Mixture(weights, u), value, least, excess, Ended.CONVERGED, 1)
 
 
-def _most(program: Program, upper: Vector, parts: NDArray[np.float64], near: Vector) -> Shared | None:
-    """The linear program."""
+def _most(program: Program, upper: Vector, parts: NDArray[np.float64], near: Vector) -> tuple[Matrix, Vector] | None:
+    """The linear program: weights (n, K) and dual variables (m,)."""
     from tutelage.constrained import group_loops
 
-    profit, use, right = parts @ program.base, parts @ program.rows.T, program.right
-    base, table = _less_best(np.dstack([use, profit]), np.append(-near, 1.0))
-    picks, kind, _, x, u, is_optimal = group_loops.best_shares(table, right - base[:-1], upper, near)
+    table = np.dstack([parts @ program.rows.T, parts @ program.base])
+    base, table = _less_best(table, np.append(-near, 1.0))
+    picks, kind, _, x, u, is_optimal = group_loops.best_shares(table, program.right - base[:-1], upper, near)
     if not is_optimal:
         return None
     is_point = kind == group_loops.COMBINATION
-    weights = _weights(parts, picks[is_point], x[is_point])
-    cost = np.where(np.isfinite(upper), upper, 0.0)
-    excess = np.maximum(np.einsum("nk,nkm->m", weights, use) - right, 0.0)
-    return weights, np.clip(u, 0.0, upper), float(cost @ excess - (weights * profit).sum()), use
+    return _weights(parts, picks[is_point], x[is_point]), np.clip(u, 0.0, upper)
 
 
-def _nearest(program: Program, upper: Vector, parts: NDArray[np.float64], near: Vector) -> Shared | None:
-    """The projection, from the best mixture within the limits at the last price."""
+def _nearest(program: Program, upper: Vector, parts: NDArray[np.float64], near: Vector) -> tuple[Matrix, Vector] | None:
+    """The projection, from the best mixture within the limits at the last price: weights and dual variables."""
     from tutelage.constrained import group_loops
 
     m = len(upper)
-    match, use = -(parts @ program.rows[m:].T), parts @ program.rows[:m].T
-    target, y, a = -program.right[m:], near[:m], near[m:]
-    base, table = _less_best(np.dstack([use, match]), np.concatenate([-y, a]))
+    y, a = near[:m], near[m:]
+    # What each part uses of the limits, and what it matches of the target.
+    table = parts @ np.vstack([program.rows[:m], -program.rows[m:]]).T
+    target = -program.right[m:]
+    base, table = _less_best(table, np.concatenate([-y, a]))
     right = program.right[:m] - base[:m]
     linear = np.dstack([table[:, :, :m], table[:, :, m:] @ a])
     picks, kind, row, x, _, is_optimal = group_loops.best_shares(linear, right, upper, y)
@@ -115,8 +117,8 @@ def _nearest(program: Program, upper: Vector, parts: NDArray[np.float64], near: 
         return None
     is_point = picks[:, 0] >= 0
     weights = _weights(parts, picks[is_point], x[is_point])
-    a = target - np.einsum("nk,nkr->r", weights, match)
-    return weights, np.concatenate([np.maximum(y, 0.0), a]), 0.5 * float(a @ a), use
+    deviation = target + np.einsum("nk,nkd->d", weights, parts) @ program.rows[m:].T
+    return weights, np.concatenate([np.maximum(y, 0.0), deviation])
 
 
 def _less_best(table: NDArray[np.float64], price: Vector) -> tuple[Vector, NDArray[np.float64]]:
@@ -124,13 +126,15 @@ def _less_best(table: NDArray[np.float64], price: Vector) -> tuple[Vector, NDArr
 
     Near the end all columns that matter are nearly equal. Their differences keep more digits than their sums.
     """
-    best, groups = (table @ price).argmax(axis=0), np.arange(table.shape[1])
+    groups = np.arange(table.shape[1])
+    best = (table @ price).argmax(axis=0)
     return table[best, groups].sum(axis=0), table - table[best, groups]
 
 
 def _weights(parts: NDArray[np.float64], picks: NDArray[np.int64], x: Vector) -> Matrix:
     """(n, K), the weights of each policy in every group, from those of combinations (N, K); nan if there is none."""
-    weights, groups = np.zeros(parts.shape[:2]), np.arange(parts.shape[1])
+    groups = np.arange(parts.shape[1])
+    weights = np.zeros(parts.shape[:2])
     for pick, weight in zip(picks, x, strict=True):
         weights[pick, groups] += max(weight, 0.0)
     total = weights.sum(axis=0)

@@ -23,10 +23,11 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import Matrix, Vector, max_abs
 from tutelage.constrained.problem import HalfSpaces
-from tutelage.convex.programs import LinearConstraints, ProgramSolution, minimise_linear, minimise_quadratic
-from tutelage.outcomes import Solution
+from tutelage.convex import programs
+from tutelage.convex.programs import InfeasibleProgram, LinearConstraints
+from tutelage.outcomes import NotConverged, Solution
 
 # With more dual variables than this, mixtures of groups converge too slowly.
 MOST_SHARED = 16
@@ -70,7 +71,7 @@ class Program:
 
     def scale(self, points: Matrix) -> float:
         """What the objective can reach, by some points (n, d): gaps are relative to it."""
-        return float(np.abs(points @ self.base).max(initial=0.0)) or 1.0
+        return max_abs(points @ self.base) or 1.0
 
     @property
     def is_reward(self) -> bool:
@@ -89,40 +90,43 @@ class Program:
     def solve(self, generate: Any, equal: Any, right: Vector) -> Solution[Mixture]:
         """The best point within the limits of the hull generate @ v, v >= 0, equal @ v = right.
 
-        generate: (d, n); equal: (k, n); dense or sparse.
+        generate: (d, n); equal: (k, n); dense or sparse. Raises `NotConverged` where a library fails or finds no point.
         """
-        if self.n_matched:
-            return self._nearest(generate, equal, right)
+        try:
+            return (self._nearest if self.n_matched else self._linear)(generate, equal, right)
+        except InfeasibleProgram as failure:
+            raise NotConverged(f"the program over policies failed: {failure}", residual=np.inf, n_steps=1) from failure
+
+    def _linear(self, generate: Any, equal: Any, right: Vector) -> Solution[Mixture]:
         n, n_slacks = generate.shape[1], len(self.cost)
         within = np.hstack([self.rows @ generate, -self.reach])
         equal = _joined([[equal, np.zeros((len(right), n_slacks))]])
         constraints = LinearConstraints(np.zeros(n + n_slacks), equal, right, within, self.right)
-        solution = minimise_linear(np.concatenate([-(generate.T @ self.base), self.cost]), constraints)
+        solution = programs.minimise_linear(np.concatenate([-(generate.T @ self.base), self.cost]), constraints)
         u = solution.answer.within_multipliers
         # Changed so that reach' u <= cost for any tolerance of the solver.
-        if self.cost.all():
-            # Every cost is one. Only the multipliers of a slack that is over its cost change: the error of one in a
-            # small unit must not loosen the bound of all.
-            u = u / np.where(self.reach > 0, np.maximum(self.reach.T @ u, 1.0), 1.0).max(axis=1, initial=1.0)
-        else:
-            # The last of u is that of a total.
-            u = np.append(u[:-1], u.max())
-        return _mixture(solution, n, u)
+        if not self.cost.all():
+            # The last one is that of the total.
+            return _mixture(solution, n, np.append(u[:-1], u.max()))
+        # Every cost is one. Only the multipliers of a slack that is over its cost change: the error of one in a small
+        # unit must not loosen the bound of all.
+        excess = np.where(self.reach > 0, np.maximum(self.reach.T @ u, 1.0), 1.0)
+        return _mixture(solution, n, u / excess.max(axis=1, initial=1.0))
 
     def _nearest(self, generate: Any, equal: Any, right: Vector) -> Solution[Mixture]:
         """The same by a quadratic program, with the deviations as additional variables."""
         m, n, d_r = len(self.right) - self.n_matched, generate.shape[1], self.n_matched
         target = -self.right[m:]
+        here = generate[:d_r]
         # In units of the target, the deviations are of the size of v, which sums to one; y is scaled back below.
-        unit, here = 1 + float(np.abs(target).max()), generate[:d_r]
+        unit = 1 + max_abs(target)
         equal = _joined([[equal, np.zeros((len(right), d_r))], [here / unit, -np.eye(d_r)]])
         right = np.concatenate([right, target / unit])
         within = _joined([[self.rows[:m] @ generate / unit, np.zeros((m, d_r))]])
-        lower = np.concatenate([np.zeros(n), np.full(d_r, -np.inf)])
-        constraints = LinearConstraints(lower, equal, right, within, self.right[:m] / unit)
-        weight = np.concatenate([np.zeros(n), np.ones(d_r)])
+        weight = np.repeat([0.0, 1.0], [n, d_r])
+        constraints = LinearConstraints(np.where(weight, -np.inf, 0.0), equal, right, within, self.right[:m] / unit)
         curvature = sparse.diags_array(weight) if sparse.issparse(equal) else np.diag(weight)
-        solution = minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
+        solution = programs.minimise_quadratic(curvature, np.zeros(n + d_r), constraints)
         direction = target - here @ solution.answer.x[:n]
         u = np.concatenate([unit * solution.answer.within_multipliers, direction])
         return replace(_mixture(solution, n, u), value=0.5 * float(direction @ direction))
@@ -131,7 +135,7 @@ class Program:
 def most_reward(weights: Vector, limits: HalfSpaces) -> Program:
     """f(x) = -weights @ x_r, with bound -h @ y - max (weights - G'y) @ mu."""
     base, none = _padded(weights, limits), np.zeros((len(limits), 0))
-    return Program(base, limits.normals, limits.offsets, none, none.sum(axis=0), base, np.inf)
+    return Program(base, limits.normals, limits.offsets, none, np.zeros(0), base, np.inf)
 
 
 def least_violation(limits: HalfSpaces) -> Program:
@@ -150,16 +154,20 @@ def reward_within_total(weights: Vector, total: float, limits: HalfSpaces) -> Pr
     Written with slacks s >= G x - h. With the total's multiplier k and y <= k, weights @ x <= (weights - G'y) @ x +
     h @ y + k * total.
     """
-    (m, d), base = limits.normals.shape, _padded(weights, limits)
-    rows, reach = np.vstack([limits.normals, np.zeros(d)]), np.vstack([np.eye(m), -np.ones(m)])
+    m, d = limits.normals.shape
+    base = _padded(weights, limits)
+    rows = np.vstack([limits.normals, np.zeros(d)])
+    reach = np.vstack([np.eye(m), -np.ones(m)])
     return Program(base, rows, np.append(limits.offsets, total), reach, np.zeros(m), base)
 
 
 def nearest(target: Vector, norm: float, limits: HalfSpaces) -> Program:
     """f(x) = norm_p(x_r - target) for p = 1 or inf (Sec. 3.1), with slacks s >= |x_r - target|, or one for all."""
-    (m, d), d_r = limits.normals.shape, len(target)
-    here, each = np.eye(d_r, d), np.eye(d_r) if norm == 1 else np.ones((d_r, 1))
-    rows, reach = np.vstack([limits.normals, here, -here]), np.vstack([np.zeros((m, each.shape[1])), each, each])
+    m, d = limits.normals.shape
+    here = np.eye(len(target), d)
+    each = np.eye(len(target)) if norm == 1 else np.ones((len(target), 1))
+    rows = np.vstack([limits.normals, here, -here])
+    reach = np.vstack([np.zeros((m, each.shape[1])), each, each])
     right = np.concatenate([limits.offsets, target, -target])
     return Program(np.zeros(d), rows, right, reach, np.ones(each.shape[1]), _padded(target, limits))
 
@@ -169,13 +177,14 @@ def nearest_squared(target: Vector, limits: HalfSpaces) -> Program:
 
     For any a, 1/2 norm_2(x_r - target)^2 >= a @ (target - x_r) - 1/2 norm_2(a)^2.
     """
-    (m, d), d_r = limits.normals.shape, len(target)
-    rows, right = np.vstack([limits.normals, -np.eye(d_r, d)]), np.append(limits.offsets, -target)
-    none, opening = np.zeros((m + d_r, 0)), _padded(target, limits)
-    return Program(np.zeros(d), rows, right, none, none.sum(axis=0), opening, np.inf, d_r)
+    d, d_r = limits.normals.shape[1], len(target)
+    rows = np.vstack([limits.normals, -np.eye(d_r, d)])
+    right = np.append(limits.offsets, -target)
+    none = np.zeros((len(rows), 0))
+    return Program(np.zeros(d), rows, right, none, np.zeros(0), _padded(target, limits), np.inf, d_r)
 
 
-def _mixture(solution: ProgramSolution, n: int, u: Vector) -> Solution[Mixture]:
+def _mixture(solution: programs.ProgramSolution, n: int, u: Vector) -> Solution[Mixture]:
     """The first n entries of a program's solution as weights of the columns."""
     weights = solution.answer.x[:n]
     return Solution(Mixture(weights, u), solution.value, solution.bound, solution.residual, solution.ended, 1)

@@ -6,6 +6,7 @@ one MDP solve at the prices of the dual variables. *auto* tries the direct route
 limits are many. It uses decomposition otherwise, and where the direct bound is not as tight.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,14 +16,14 @@ import numpy as np
 
 from tutelage import outcomes
 from tutelage.arrays import ArrayLike, Matrix, Vector, freeze, vector
-from tutelage.chains.expectations import Expectation, expectation_of_occupancy
+from tutelage.chains.expectations import expectation_of_occupancy
 from tutelage.constrained import objectives
 from tutelage.constrained.columns import Column, Planner, opened
 from tutelage.constrained.decomposition import Decomposed, decompose, matrix
 from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, PriceFace, solve_directly
 from tutelage.constrained.objectives import Mixture, Program
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit, sizes
-from tutelage.convex.programs import InfeasibleProgram, UnboundedProgram
+from tutelage.convex.programs import UnboundedProgram
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
 from tutelage.outcomes import Ended, EndlessValue, InfeasibleConstraints, InvalidModel, NotConverged, Solution
@@ -91,15 +92,18 @@ def nearest_policy(
     with outcomes.watched(time_limit, progress):
         if norm != 2:
             return Problem(scaled, objectives.nearest(wanted, norm, scaled.limits), unit).solve(accuracy, route)
-        problem = Problem(scaled, objectives.nearest_squared(wanted, scaled.limits), unit**2, _distance)
+        program = objectives.nearest_squared(wanted, scaled.limits)
+        problem = Problem(scaled, program, unit**2, lambda half: math.sqrt(2 * max(half, 0.0)))
         size = 1 + max(abs(wanted))
         # f is strongly convex: 1/2 |x - x*|^2 <= f(x) - f(x*).
-        asked, close = (0.5 * accuracy**2, 0.5 * (accuracy * size) ** 2), 10 * accuracy * unit * size
-        best = problem.solve(asked[0], route, asked[1])
+        tolerance, good_enough = 0.5 * accuracy**2, 0.5 * (accuracy * size) ** 2
+        close = 10 * accuracy * unit * size
+        best = problem.solve(tolerance, route, good_enough)
         if best.gap > close and route == "auto":
             # A direct program is exact in the square of the distance only.
             with suppress(NotConverged):
-                best = min(best, problem.solve(asked[0], "decomposition", asked[1]), key=lambda either: either.gap)
+                other = problem.solve(tolerance, "decomposition", good_enough)
+                best = min(best, other, key=lambda either: either.gap)
         if best.gap > close:
             best = _sharpened(best, domain, wanted * unit, limits)
         return best if best.gap <= close else replace(best, ended=Ended.ROUNDING)
@@ -155,11 +159,6 @@ def _maximum(least: float) -> float:
     return 0.0 - least
 
 
-def _distance(half: float) -> float:
-    """The distance, from half its square."""
-    return float(np.sqrt(2 * max(half, 0.0)))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """One objective over the policies of a scaled problem. unit: of its value. told: what answers say of a value."""
@@ -177,7 +176,8 @@ class Problem:
             # Below the level of rounding no tolerance is asked for.
             with suppress(NotConverged, EndlessValue):
                 return self.direct(max(tolerance, TIGHT), good_enough)
-        (pricer, columns), program = self.opened(), self.program
+        pricer, columns = self.opened()
+        program = self.program
         try:
             if len(self.scaled.limits):
                 columns, program = self.within(pricer, columns)
@@ -212,8 +212,6 @@ class Problem:
         """The optimum by decomposition. An error has the best mixture as its answer, in the caller's units."""
         try:
             mixture = decompose(pricer, program, columns, tolerance=tolerance, good_enough=good_enough)
-        except InfeasibleProgram as failure:
-            raise NotConverged(str(failure), residual=np.inf, n_steps=1) from failure
         except NotConverged as failure:
             if isinstance(failure.answer, Solution):
                 failure.answer = self._mixed(pricer, failure.answer)
@@ -260,23 +258,19 @@ class Problem:
         return optimum
 
     def _optimum(self, solution: Solution[Any], answer: Mixture, points: Matrix) -> ConstrainedOptimum:
-        """The optimum in the caller's units. answer: the occupancy (C,) as weights of the choices.
-
-        points: (n, d), expectations of policies that are known.
-        """
-        scaled, limits, u = self.scaled, self.scaled.limits, answer.dual
-        program, prices = self.program, None
+        """The optimum in the caller's units, from an occupancy (C,) as weights; points: (n, d), known expectations."""
+        scaled, program, u = self.scaled, self.program, answer.dual
+        prices = None
         if program.is_reward:
             scale = program.scale(points)
             tolerance = max(abs(solution.bound - solution.value), PRICE_LEVEL * scale)
             prices = PriceFace(scaled.domain, program, points, solution.value, tolerance, scale, self.unit / scaled.row)
-        x = expectation_of_occupancy(scaled.domain, answer.weights)
-        reward, preference = np.split(scaled.feature, [scaled.domain.n_reward])
-        return ConstrainedOptimum(
-            policy=policy_from_occupancy(scaled.domain.mdp, answer.weights),
-            expectation=Expectation(reward * x.reward, preference * x.preference),
-            multipliers=freeze(self.unit * u[: len(limits)] / scaled.row),
-            price=freeze(self.unit * program.price(u) / scaled.feature),
+        return scaled.optimum(
+            policy_from_occupancy(scaled.domain.mdp, answer.weights),
+            expectation_of_occupancy(scaled.domain, answer.weights),
+            u[: len(scaled.limits)],
+            program.price(u),
+            self.unit,
             value=self.told(self.unit * solution.value),
             bound=self.told(self.unit * solution.bound),
             n_rounds=solution.n_steps,

@@ -17,7 +17,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, floats, freeze, refuse, set_fields
+from tutelage import arrays
+from tutelage.arrays import SMALLEST, ArrayLike, Matrix, Readable, Vector, floats, freeze, max_abs
 from tutelage.bellman.equations import plan_hard
 from tutelage.chains.expectations import Expectation
 from tutelage.chains.resolvent import any_choice, choice_resolvent
@@ -28,7 +29,6 @@ from tutelage.outcomes import Ended, InvalidModel
 Route = Literal["auto", "decomposition", "direct"]
 # A limit further out than this many times what any policy reaches counts as if it were there.
 OUT_OF_REACH = 4.0
-SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,10 +43,10 @@ class HalfSpaces(Readable):
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        normals, offsets = floats(self.normals, "normals", ndim=2), floats(self.offsets, "offsets", ndim=1)
-        set_fields(self, normals=normals, offsets=offsets)
+        normals = floats(self.normals, "normals", ndim=2)
+        arrays.set_fields(self, normals=normals, offsets=floats(self.offsets, "offsets", ndim=1))
         for name in ("offsets", "names"):
-            check_length(getattr(self, name), len(self.normals), name, "half-spaces")
+            arrays.check_length(getattr(self, name), len(self.normals), name, "half-spaces")
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -71,7 +71,8 @@ def preference_limits(domain: Domain, allowance: Allowance) -> HalfSpaces:
     A mapping gives allowances by the names of features; those which it does not name have no limit, unless it gives
     one to "others".
     """
-    names, normals = domain.preference_names, np.eye(len(domain.names))[domain.n_reward :]
+    names = domain.preference_names
+    normals = np.eye(len(domain.names))[domain.n_reward :]
     allowance = checked_allowance(allowance, "the allowance", least=-np.inf)
     offsets = allowance_vector(allowance, domain.mdp, names, "the allowance", "preference features")
     kept = np.flatnonzero(np.isfinite(offsets))
@@ -87,9 +88,9 @@ def reward_limits(domain: Domain, normals: ArrayLike, offsets: ArrayLike, names:
     return HalfSpaces(np.hstack([given, beside]), floats(offsets, "offsets", ndim=1), tuple(names))
 
 
-def or_one(sizes: Vector) -> Vector:
+def or_one(sizes: ArrayLike) -> Vector:
     """The sizes, with one for those that are zero or so small that dividing by them overflows."""
-    return np.where(sizes > SMALLEST, sizes, 1.0)
+    return np.where(np.asarray(sizes) > SMALLEST, sizes, 1.0)
 
 
 def sizes(domain: Domain) -> Vector:
@@ -98,11 +99,12 @@ def sizes(domain: Domain) -> Vector:
     Without discount it is the most that any policy collects of |phi_j|, by one rough solve. Where some policy goes on
     for ever, there is no such number, and it is what the fewest moves to an end would collect of the largest |phi_j|.
     """
-    mdp, both = domain.mdp, (domain.reward_features, domain.preference_features)
+    mdp = domain.mdp
     if np.max(mdp.discount) == 1:
         return _collected(domain)
     # NumPy reduces the rows of a transposed copy several times faster than columns.
-    return np.concatenate([np.abs(endless(mdp, features).T.copy()).max(axis=1, initial=0.0) for features in both])
+    both = [endless(mdp, features).T.copy() for features in (domain.reward_features, domain.preference_features)]
+    return np.concatenate([np.abs(rows).max(axis=1, initial=0.0) for rows in both])
 
 
 @lru_cache(maxsize=16)
@@ -114,11 +116,11 @@ def _collected(domain: Domain, accuracy: float = 1e-3) -> Vector:
     if np.isinf(mdp.horizon):
         steps = choice_resolvent(mdp, any_choice(mdp)).values(np.ones(mdp.n_states))
         return freeze(largest * float(mdp.initial @ steps))
-    plans = [
-        plan_hard(mdp, features[:, j].copy(), accuracy=accuracy * largest[j]) if largest[j] > 0 else None
-        for j in range(len(largest))
-    ]
-    return freeze(np.array([0.0 if plan is None else mdp.initial @ plan.value + plan.error_bound for plan in plans]))
+    most = np.zeros(len(largest))
+    for j in np.flatnonzero(largest):
+        plan = plan_hard(mdp, features[:, j].copy(), accuracy=accuracy * largest[j])
+        most[j] = mdp.initial @ plan.value + plan.error_bound
+    return freeze(most)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,6 +152,15 @@ class Scaled:
         reward, preference = np.split(unit, [domain.n_reward])
         inner = domain.with_matrices(domain.reward_features / reward, domain.preference_features / preference)
         return cls(inner, HalfSpaces(normals, offsets, limits.names), unit, row)
+
+    def optimum(
+        self, policy: Vector, reached: Expectation, multipliers: Vector, price: Vector, unit: float, **rest: Any
+    ) -> "ConstrainedOptimum":
+        """An optimum in the caller's units, from numbers of this problem. unit: of its value."""
+        reward, preference = np.split(self.feature, [self.domain.n_reward])
+        expectation = Expectation(reward * reached.reward, preference * reached.preference)
+        prices = freeze(unit * multipliers / self.row), freeze(unit * price / self.feature)
+        return ConstrainedOptimum(policy, expectation, *prices, **rest)
 
     def with_common_rows(self) -> Self:
         """The same with one unit for all limits, whose excesses are then summed."""
@@ -205,6 +216,6 @@ def in_unit(weights: Vector, feature: Vector) -> tuple[Vector, float]:
         slope = weights * feature
     both = "the weight {:.3g} and an expectation of up to {:.3g}".format
     far = "are too far apart: their product overflows; use other units"
-    refuse(~np.isfinite(slope), lambda j: f"{both(weights[j], feature[j])} {far}")
-    unit = float(or_one(np.abs(slope).max(initial=0.0)))
+    arrays.refuse(~np.isfinite(slope), lambda j: f"{both(weights[j], feature[j])} {far}")
+    unit = float(or_one(max_abs(slope)))
     return slope / unit, unit

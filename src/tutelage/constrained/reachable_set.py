@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.spatial import ConvexHull
 
-from tutelage.arrays import Matrix, Vector, freeze
+from tutelage.arrays import Matrix, Vector, freeze, max_abs
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import HalfSpaces
 from tutelage.model.mdp import Domain
@@ -43,7 +43,7 @@ def _affine_hull(furthest: Callable[[Vector], Vector], n: int, accuracy: float) 
         # A direction orthogonal to all those tried, from their QR decomposition.
         direction = np.linalg.qr(tried, mode="complete")[0][:, tried.shape[1]]
         high, low = furthest(direction), furthest(-direction)
-        size = accuracy * max(1.0, float(np.abs(high).max()))
+        size = accuracy * max(1.0, max_abs(high))
         step = max((high, low), key=lambda point: abs(direction @ (point - points[0]))) - points[0]
         if abs(direction @ step) <= size:
             tried = np.column_stack([tried, direction])

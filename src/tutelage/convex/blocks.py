@@ -21,7 +21,7 @@ linear but for the products m z of balls with q = 2. A few Newton steps solve th
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Self
 
@@ -29,7 +29,7 @@ import numpy as np
 from scipy.linalg import block_diag, null_space
 
 from tutelage import outcomes
-from tutelage.arrays import Flags, Indices, Matrix, Vector
+from tutelage.arrays import SMALLEST, Flags, Indices, Matrix, Vector, max_abs
 from tutelage.convex.programs import minimise_conic
 
 # A block within this relative distance of its radius counts as on the surface of its ball or box.
@@ -53,8 +53,7 @@ class Block:
     slope: (n,), not negative where the block is signed. A block that is not signed has x >= 0, and any slope.
     norm: q = 1, 2 or inf. radius: may be infinite. groups: (n,), the group of each entry; entries of one group are
     summed before the norm is taken. For q = inf every entry is a group. Where each entry has a unit of its own, the
-    radius of a box and the curvature are vectors (n,). is_ball: whether the entries share one limit; a single entry has
-    a box for any norm.
+    radius of a box and the curvature are vectors (n,).
     """
 
     slope: Vector
@@ -63,11 +62,11 @@ class Block:
     is_signed: bool
     groups: Indices
     curvature: float | Vector = 0.0
-    is_ball: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        is_shared = not math.isinf(self.norm) and len(self.slope) > 1
-        object.__setattr__(self, "is_ball", is_shared and bool(np.isfinite(self.radius).all()))
+    @property
+    def is_ball(self) -> bool:
+        """Whether the entries share one limit; a single entry has a box for any norm."""
+        return not math.isinf(self.norm) and len(self.slope) > 1 and bool(np.isfinite(self.radius).all())
 
     def __len__(self) -> int:
         return len(self.slope)
@@ -122,14 +121,18 @@ class Block:
         An entry rests at its kink or bound where a step of its length (n,) along the gradient leads there or beyond. A
         ball binds where its slack is smaller than its multiplier.
         """
-        m, total = 0.0, gradient + self.curvature * x
+        is_sum = self.norm == 1
+        total = gradient + self.curvature * x
+        m = 0.0
         if self.is_ball:
-            m, radius = self.multiplier(gradient, x), float(self.radius)
-            pull = m * (1.0 if self.norm == 1 else radius)
-            m = m if radius - self.size(x) < length.max() * pull else 0.0
+            m = self.multiplier(gradient, x)
+            pull = m if is_sum else m * self.radius
+            m = m if self.radius - self.size(x) < length.max() * pull else 0.0
         # The multiplier of a sum is a slope of its entries.
-        slope = length * (self.slope + m * (self.norm == 1))
-        towards = x - length * (total if self.norm == 1 or m == 0 else total + m * self.normal(x))
+        slope = length * (self.slope + m * is_sum)
+        if m > 0 and not is_sum:
+            total = total + m * self.normal(x)
+        towards = x - length * total
         at_zero = (np.abs(towards) <= slope) & self.has_kink(m > 0) if self.is_signed else towards <= slope
         at_limit = ~at_zero & (not self.is_ball) & (np.abs(towards) - slope >= self.radius)
         exact = np.where(at_zero, 0.0, np.where(at_limit, np.copysign(self.radius, towards), x))
@@ -163,9 +166,10 @@ class Block:
 
     def multiplier(self, gradient: Vector, x: Vector) -> float:
         """The m >= 0 of a ball that fits gradient + grad h + m * normal = 0 best at x, where x is not zero."""
-        total, normal = gradient + self.slope * self.signs(x) + self.curvature * x, self.normal(x)
+        total = gradient + self.slope * self.signs(x) + self.curvature * x
+        normal = self.normal(x)
         # Each condition weighted by the size of its entry: entries at a kink or bound say nothing.
-        weight = np.abs(x) / (float(np.abs(x).max(initial=0.0)) or 1.0)
+        weight = np.abs(x) / (max_abs(x) or 1.0)
         size = float(weight * normal @ normal)
         return max(-float(weight * normal @ total) / size, 0.0) if size > 0 else 0.0
 
@@ -177,14 +181,14 @@ class Block:
         if that is smaller. A ball adds the complementarity of its multiplier and the distance from its surface.
         """
         if not self.is_ball:
-            return float(np.abs(self._conditions(gradient, x, self.slope, self.radius)).max(initial=0.0))
+            return max_abs(self._conditions(gradient, x, self.slope, self.radius))
         size, radius = self.size(x), float(self.radius)
         m = self.multiplier(gradient, x) if size > 0.5 * radius else 0.0
-        # The multiplier of a sum is a slope of its entries.
-        is_sum = self.norm == 1
-        pushed = gradient if m == 0 or is_sum else gradient + m * self.normal(x)
-        wrong = self._conditions(pushed, x, self.slope + m * is_sum, math.inf)
-        return max(float(np.abs(wrong).max()), (radius - size) * (m / radius if is_sum else m))
+        short = (radius - size) * m
+        if self.norm == 1:
+            # The multiplier of a sum is a slope of its entries.
+            return max(max_abs(self._conditions(gradient, x, self.slope + m, math.inf)), short / radius)
+        return max(max_abs(self._conditions(gradient + m * self.normal(x), x, self.slope, math.inf)), short)
 
     def gap(self, gradient: Vector, x: Vector) -> float:
         """h(x) + h*(-gradient) + gradient @ x: what this term adds to the duality gap; zero exactly at a minimum.
@@ -194,10 +198,11 @@ class Block:
         push = np.abs(gradient) if self.is_signed else -gradient
         over = np.maximum(push - self.slope, 0.0)
         if np.any(self.curvature):
-            signed = -np.sign(gradient) if self.is_signed else 1.0
             # 1/2 curvature (x - best)^2 per entry, and what an entry at zero or of the wrong sign pays.
-            best = signed * over / self.curvature
-            kept = (gradient * (x - best)) + self.slope * (np.abs(x) - np.abs(best))
+            best = over / self.curvature
+            if self.is_signed:
+                best = -np.sign(gradient) * best
+            kept = gradient * (x - best) + self.slope * (np.abs(x) - np.abs(best))
             return float(np.sum(kept + 0.5 * self.curvature * (x - best) * (x + best)))
         used = gradient * x + self.slope * np.abs(x)
         if self.is_ball:
@@ -224,10 +229,11 @@ def sensitivity(blocks: Sequence[Block], x: Vector, gradient: Vector, hessian: M
     S = Z (Z' (hessian of f + B) Z)^-1 Z' for a basis Z of the directions in which x can move, and h's Hessian B. A
     direction without curvature does not move: the inverse is a pseudo-inverse, in units of the diagonal.
     """
-    bases, bends = zip(*(block.free_directions(x[s], gradient[s]) for block, s in parts(blocks)), strict=True)
+    bases, bends = zip(*(block.free_directions(x[part], gradient[part]) for block, part in parts(blocks)), strict=True)
     basis = block_diag(*bases)
     curvature = basis.T @ (hessian + block_diag(*bends)) @ basis
-    unit = 1 / np.sqrt(np.where(np.diag(curvature) > 0, np.diag(curvature), 1.0))
+    diagonal = np.diag(curvature)
+    unit = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     inverse = np.linalg.pinv(unit[:, None] * curvature * unit, hermitian=True)
     return np.asarray((basis * unit) @ inverse @ (basis * unit).T)
 
@@ -366,7 +372,7 @@ class _Model:
         Otherwise the interior point with its active set made exact, or as it is where that has the smaller error.
         """
         near = self._polished(self.x)
-        if self._error(near) <= EXACT_ENOUGH * float(np.abs(self.gradient).max()):
+        if self._error(near) <= EXACT_ENOUGH * max_abs(self.gradient):
             return near
         outcomes.spend(CONE_COST)
         rough = self._interior_point()
@@ -383,47 +389,61 @@ class _Model:
         Each entry of z is one variable, and where zero is a kink the difference of two, which are not negative. Units
         make the curvature of each entry one, or are the radius where it is smaller.
         """
-        n, alone, offset = len(self.x), 1 / np.sqrt(np.diag(self.curved)), self.slope_at(np.zeros(len(self.x)))
+        n = len(self.x)
+        alone = 1 / np.sqrt(np.diag(self.curved))
+        offset = self.slope_at(np.zeros(n))
         kinked = np.concatenate([block.is_signed & block.has_kink(block.is_ball) for block in self.blocks])
         entry = np.concatenate([np.arange(n), np.flatnonzero(kinked)])
-        pull = float((alone * (np.abs(offset) + np.abs(self.slope))).max())
-        unit = np.minimum(alone * max(pull, np.finfo(np.float64).tiny), self.radius)[entry]
+        pull = max_abs(alone * (np.abs(offset) + np.abs(self.slope)))
+        unit = np.minimum(alone * max(pull, SMALLEST), self.radius)[entry]
         to_z = (entry == np.arange(n)[:, None]) * np.where(np.arange(len(entry)) < n, unit, -unit)
         has_floor = (kinked | ~self.signed)[entry]
         quadratic = to_z.T @ self.curved @ to_z
         linear = to_z.T @ offset + np.where(has_floor, unit * self.slope[entry], 0.0)
-        pieces, cones = [(-np.eye(len(entry))[has_floor], np.zeros(int(has_floor.sum())))], []
+        pieces = [(-np.eye(len(entry))[has_floor], np.zeros(int(has_floor.sum())))]
+        cones = []
         for block, part in parts(self.blocks):
             if block.is_ball and block.norm == 2:
                 sums = np.arange(int(block.groups.max()) + 1)[:, None] == block.groups
                 rows = np.vstack([np.zeros(len(entry)), -(sums @ to_z[part])])
                 cones.append((rows, np.append(block.radius, np.zeros(len(sums)))))
             elif block.is_ball:
-                pieces.append((np.abs(to_z[part]).sum(axis=0)[None], np.array([block.radius])))
+                pieces.append((np.abs(to_z[part]).sum(axis=0, keepdims=True), np.array([block.radius])))
             else:
                 ended = np.flatnonzero(np.isfinite(self.radius[part])) + part.start
-                ends, limits = to_z[ended] / unit[ended, None], self.radius[ended] / unit[ended]
-                pieces += [(ends, limits), (-ends, limits)]
-        sizes = [float(np.abs(rows).max(initial=0.0)) or 1.0 for rows, _ in pieces + cones]
-        scaled = [(rows / size, right / size) for (rows, right), size in zip(pieces + cones, sizes, strict=True)]
+                rows = to_z[ended] / unit[ended, None]
+                limits = self.radius[ended] / unit[ended]
+                pieces += [(rows, limits), (-rows, limits)]
+        scaled = []
+        for rows, limits in pieces + cones:
+            size = max_abs(rows) or 1.0
+            scaled.append((rows / size, limits / size))
         rows, right = (np.concatenate(part) for part in zip(*scaled, strict=True))
-        size, heights = max(np.abs(linear).max(), np.abs(quadratic).max()), [len(end) for _, end in cones]
-        given = (quadratic / size, linear / size, rows, right, len(right) - sum(heights), heights)
-        return np.asarray(to_z @ minimise_conic(*given).answer.x)
+        heights = [len(limits) for _, limits in cones]
+        size = max(max_abs(linear), max_abs(quadratic))
+        n_linear = len(right) - sum(heights)
+        solved = minimise_conic(quadratic / size, linear / size, rows, right, n_linear, heights)
+        return np.asarray(to_z @ solved.answer.x)
 
     # Newton steps may go far out; the result is compared with other points.
     @np.errstate(over="ignore", invalid="ignore")
     def _polished(self, near: Vector) -> Vector:
         """The solution of the optimality conditions with the entries fixed and on the surfaces that a point shows."""
-        slope, length = self.slope_at(near), 1 / np.diag(self.curved)
-        shown = [block.settled(slope[part], near[part], length[part]) for block, part in parts(self.blocks)]
-        start, is_fixed = (np.concatenate([part[k] for part in shown]) for k in (0, 1))
-        balls = [pair for pair, (_, _, binds) in zip(parts(self.blocks), shown, strict=True) if binds]
-        z, free, slope = start.copy(), np.flatnonzero(~is_fixed), self.slope_at(start)
+        slope = self.slope_at(near)
+        length = 1 / np.diag(self.curved)
+        start, is_fixed = near.copy(), np.zeros(len(near), np.bool_)
+        balls = []
+        for block, part in parts(self.blocks):
+            start[part], is_fixed[part], binds = block.settled(slope[part], near[part], length[part])
+            if binds:
+                balls.append((block, part))
+        free = np.flatnonzero(~is_fixed)
+        z, slope = start.copy(), self.slope_at(start)
         m = np.array([block.multiplier(slope[part], z[part]) for block, part in balls])
         kinks = self.slope * np.where(self.signed, np.sign(z), 1.0)
         for _ in range(POLISHING_STEPS if any(block.norm == 2 for block, _ in balls) else 1):
-            system, normals = self.curved, np.zeros((len(balls), len(z)))
+            system = self.curved
+            normals = np.zeros((len(balls), len(z)))
             for k, (block, part) in enumerate(balls):
                 normals[k, part] = block.normal(z[part])
                 system[part, part] += max(float(m[k]), 0.0) * block.bend

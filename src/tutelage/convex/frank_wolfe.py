@@ -94,7 +94,8 @@ def maximise(
     for n_steps in range(max_steps):
         gradient, jacobian = program.derivatives(here)
         vertex = direction_vertex(program, x, here, gradient, jacobian, feasibility_tolerance)
-        gap, (short, before) = float(gradient @ (vertex - x)), here.merit(feasibility_tolerance)
+        gap = float(gradient @ (vertex - x))
+        short, before = here.merit(feasibility_tolerance)
         if short == 0 and gap <= stop_tolerance:
             return ended(Ended.CONVERGED, n_steps)
         x, here = line_search(program, x, here, vertex, feasibility_tolerance)
@@ -114,12 +115,13 @@ def direction_vertex(
 ) -> Vector:
     """(n,), the vertex of the direction-finding linear program, or of the one for an x that is not feasible."""
     # Half the tolerance is reserved for the rounding of the linear program; a feasible x stays feasible.
-    rows, room, slope = jacobian, np.maximum(tolerance / 2 - here.excess, 0.0), -gradient
+    room = np.maximum(tolerance / 2 - here.excess, 0.0)
+    rows, slope = jacobian, -gradient
     if here.violation > tolerance:
         # With one slack for each constraint, in units of its row.
         room = -here.excess
         size = np.maximum(np.abs(jacobian).max(axis=1, initial=0.0), np.abs(room))
-        rows, slope = np.hstack([jacobian, -np.diag(size)]), np.concatenate([np.zeros(len(x)), size])
+        rows, slope = np.hstack([jacobian, -np.diag(size)]), np.append(np.zeros(len(x)), size)
     constraints = LinearConstraints(
         lower=np.zeros(len(slope)),
         within=np.vstack([np.eye(len(x), len(slope)), rows]),

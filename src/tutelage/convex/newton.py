@@ -29,7 +29,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from tutelage import outcomes
-from tutelage.arrays import Matrix, Vector
+from tutelage.arrays import SMALLEST, Matrix, Vector, max_abs
 from tutelage.convex.blocks import Block, box_minimum, contained, gap, model_minimum, residual, terms
 from tutelage.outcomes import Ended, NotConverged, OutOfTime, Solution
 
@@ -97,8 +97,9 @@ def proximal_newton(
     at the time limit.
     """
     here = smooth(start, None)
-    last = _minimum(Reached(start, here), here.value + terms(blocks, start), blocks, 0)
-    damping, best = _Damping(1e-3 * _largest_curvature(here)), _Best(last)
+    last = _minimum(start, here, blocks, 0)
+    damping = _Damping(1e-3 * _largest_curvature(here))
+    best = _Best(last)
     while True:
         if last.residual <= tolerance and last.gap <= gap_tolerance:
             return replace(last, ended=Ended.CONVERGED)
@@ -114,30 +115,28 @@ def proximal_newton(
         if damping.stretch > 1:
             there = contained(blocks, x + damping.stretch * (there - x))
         new = smooth(there, here.source)
-        value = new.value + terms(blocks, there)
         # Close to the minimum the decrease is smaller than the rounding error of f; the model is then trusted.
         rounding = 1e-13 * (1 + abs(last.value)) + new.value_noise + here.value_noise
-        decrease = last.value - value
+        decrease = last.value - new.value - terms(blocks, there)
         is_taken = damping.adapt(decrease, predicted, rounding)
         last = replace(last, n_steps=last.n_steps + 1)
         if is_taken:
-            last = _minimum(Reached(there, new), value, blocks, last.n_steps)
+            last = _minimum(there, new, blocks, last.n_steps)
         best.update(last, decrease, rounding)
     least = best.solution
     if max(least.residual, least.gap / (abs(least.value) or 1.0)) <= LEFT_BY_ROUNDING:
         return replace(least, n_steps=last.n_steps, ended=Ended.ROUNDING)
     message = f"after {last.n_steps} Newton steps the residual is {last.residual:.3g}, with weights up to "
-    message += f"{np.abs(last.answer.x).max(initial=0.0):.3g}"
+    message += f"{max_abs(last.answer.x):.3g}"
     raise NotConverged(message, residual=last.residual, n_steps=last.n_steps, answer=last)
 
 
-def _minimum(
-    reached: Reached[Expansion[SourceT]], value: float, blocks: Sequence[Block], n_steps: int
-) -> Minimum[SourceT]:
+def _minimum(x: Vector, here: Expansion[SourceT], blocks: Sequence[Block], n_steps: int) -> Minimum[SourceT]:
     """A point with its residual and its duality gap."""
-    gradient, x = reached.here.gradient, reached.x
-    apart = abs(gap(gradient, blocks, x))
-    return Solution(reached, value, value - apart, residual(gradient, blocks, x), Ended.STEP_LIMIT, n_steps)
+    value = here.value + terms(blocks, x)
+    bound = value - abs(gap(here.gradient, blocks, x))
+    wrong = residual(here.gradient, blocks, x)
+    return Solution(Reached(x, here), value, bound, wrong, Ended.STEP_LIMIT, n_steps)
 
 
 def _largest_curvature(here: Expansion[SourceT]) -> float:
@@ -176,25 +175,25 @@ class _Damping:
         self.size, self.stretch, self.n_refused = size, 1.0, 0
 
     def at(self, last: Minimum[SourceT]) -> float:
-        """At least what flat directions need, and more than 1e-14 of the Hessian's diagonal, which rounding hides.
-
-        Never zero, so that a model of a function without any curvature has a minimum.
-        """
-        flat = 1e-5 * last.residual / (1 + float(np.abs(last.answer.x).max(initial=0.0)))
-        self.size = max(self.size, flat, 1e-14 * _largest_curvature(last.answer.here), np.finfo(np.float64).tiny)
+        """At least what flat directions need and rounding does not hide, and never zero: every model has a minimum."""
+        flat = 1e-5 * last.residual / (1 + max_abs(last.answer.x))
+        self.size = max(self.size, flat, 1e-14 * _largest_curvature(last.answer.here), SMALLEST)
         return self.size
 
     def is_lost(self, last: Minimum[SourceT]) -> bool:
         """Whether x or the damping has left the range of sensible numbers."""
         x, curvature = last.answer.x, _largest_curvature(last.answer.here)
-        return bool(np.abs(x).max(initial=0.0) > 1e60 or self.size > 1e60 * (1 + curvature))
+        return bool(max_abs(x) > 1e60 or self.size > 1e60 * (1 + curvature))
 
     def adapt(self, decrease: float, predicted: float, rounding: float) -> bool:
         """Whether the step is taken. Damping grows tenfold and faster with refused steps, and falls where f agrees."""
         if decrease >= 1e-4 * predicted - rounding:
-            factor = 1e-3 if decrease >= 0.99 * predicted else 0.1 if decrease >= 0.75 * predicted - rounding else 1.0
+            factor = 0.1 if decrease >= 0.75 * predicted - rounding else 1.0
+            if decrease >= 0.99 * predicted:
+                factor = 1e-3
             self.size *= max(factor, CAUTIOUS) if self.n_refused else factor
-            self.stretch, self.n_refused = 2 * self.stretch if decrease > 1.1 * predicted + rounding else 1.0, 0
+            self.stretch = 2 * self.stretch if decrease > 1.1 * predicted + rounding else 1.0
+            self.n_refused = 0
             return True
         if self.stretch > 1:
             self.stretch = 1.0
@@ -235,7 +234,8 @@ def ascend(
     last = _top(Reached(start, first), longest * steepness, int(opening is None))
     if last.residual <= tolerance:
         return replace(last, ended=Ended.CONVERGED)
-    hessian, step, share = steepness / (0.25 * radius) * np.eye(len(start)), None, 1.0
+    hessian = steepness / (0.25 * radius) * np.eye(len(start))
+    step, share = None, 1.0
     while last.n_steps < max_evaluations:
         x, here = last.answer.x, last.answer.here
         if step is None:
@@ -254,7 +254,8 @@ def ascend(
         last, expected = replace(last, n_steps=last.n_steps + 1), share * last.residual
         if new.value >= here.value + ARMIJO * expected:
             hessian = _updated(hessian, share * step, here.gradient - new.gradient)
-            last, step, share = _top(Reached(x + share * step, new), last.residual, last.n_steps), None, 1.0
+            last = _top(Reached(x + share * step, new), last.residual, last.n_steps)
+            step, share = None, 1.0
         else:
             # Maximum of the parabola through both values and the slope, kept between a tenth and a half of the step.
             share *= min(max(0.5 * expected / (here.value + expected - new.value), 0.1), 0.5)
@@ -318,20 +319,23 @@ def least_squares(
     for n_evaluations in range(1, max_evaluations):
         if here.cost <= enough:
             return ended(Ended.CONVERGED, n_evaluations)
-        hessian, gradient = here.jacobian.T @ here.jacobian, here.jacobian.T @ here.value
-        diagonal = np.maximum(np.diag(hessian), 1e-6 * max(float(np.diag(hessian).max(initial=0.0)), 1e-300))
-        curved, (lower, upper) = hessian + np.diag(damping * diagonal), limits(x)
-        step = box_minimum(curved, gradient, lower - x, upper - x)
+        hessian = here.jacobian.T @ here.jacobian
+        gradient = here.jacobian.T @ here.value
+        diagonal = np.diag(hessian)
+        diagonal = np.maximum(diagonal, 1e-6 * max(max_abs(diagonal), 1e-300))
+        lower, upper = limits(x)
+        step = box_minimum(hessian + np.diag(damping * diagonal), gradient, lower - x, upper - x)
         predicted = 0.0 if step is None else -float(gradient @ step + 0.5 * step @ hessian @ step)
         if step is None or predicted <= gain * here.cost:
             return ended(Ended.SETTLED, n_evaluations)
+        there = np.clip(x + step, lower, upper)
         try:
-            new = evaluate(np.clip(x + step, lower, upper), here.source)
+            new = evaluate(there, here.source)
         except OutOfTime:
             return ended(Ended.TIME_LIMIT, n_evaluations)
         decrease = here.cost - new.cost
         if decrease > 1e-3 * predicted:
-            x, here = np.clip(x + step, lower, upper), new
+            x, here = there, new
             damping *= 0.1 if decrease > 0.5 * predicted else 1.0
         else:
             damping *= 8

@@ -17,7 +17,7 @@ import highspy
 import numpy as np
 from scipy import optimize, sparse
 
-from tutelage.arrays import Flags, Indices, Matrix, Vector
+from tutelage.arrays import SMALLEST, Flags, Indices, Matrix, Vector, max_abs
 from tutelage.outcomes import Ended, NotConverged, Solution, TutelageError
 
 # Relative gaps asked of Clarabel, in order. The error of x is only the square root of the gap, hence so small.
@@ -70,7 +70,7 @@ class LinearConstraints:
         largest = abs(self.within).max(axis=1)
         largest = largest.toarray().ravel() if sparse.issparse(largest) else largest
         sizes = np.maximum(largest, np.abs(self.bound))
-        return np.where(sizes > np.finfo(np.float64).tiny, sizes, 1.0)
+        return np.where(sizes > SMALLEST, sizes, 1.0)
 
     def gradient(self, nu: Vector, y: Vector) -> Vector:
         """equal' nu + within' y: the gradient of the constraints' part of the Lagrangian."""
@@ -108,7 +108,8 @@ def minimise_linear(slope: Vector, constraints: LinearConstraints) -> ProgramSol
     Raises `InfeasibleProgram` where no x satisfies the constraints, and `NotConverged` where the library fails.
     """
     is_sparse = sparse.issparse(constraints.equal) or sparse.issparse(constraints.within)
-    unit, size = float(np.abs(slope).max(initial=0.0)) or 1.0, constraints.row_sizes()
+    unit = max_abs(slope) or 1.0
+    size = constraints.row_sizes()
     scaled = replace(constraints, within=(constraints.within.T / size).T, bound=constraints.bound / size)
     for attempt in SPARSE_ATTEMPTS if is_sparse else DENSE_ATTEMPTS:
         solver = _simplex(slope / unit, scaled, *attempt)
@@ -132,11 +133,14 @@ def _simplex(slope: Vector, constraints: LinearConstraints, tolerance: float, pr
     """One call of HiGHS, which takes all rows in one matrix. One thread, because the programs are small."""
     solver = _solver(threading.get_ident(), tolerance, presolve)
     first, columns, values = _rows(constraints)
-    n, upper = len(slope), np.concatenate([constraints.right, constraints.bound])
-    lower = np.concatenate([constraints.right, np.full(len(constraints.bound), -np.inf)])
+    n = len(slope)
+    least = np.concatenate([constraints.right, np.full(len(constraints.bound), -np.inf)])
+    most = np.concatenate([constraints.right, constraints.bound])
     by_rows, minimise = int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize)
-    sizes, at_most, is_integer = (n, len(upper), len(values), by_rows, minimise, 0.0), np.full(n, np.inf), np.zeros(n)
-    solver.passModel(*sizes, slope, constraints.lower, at_most, lower, upper, first, columns, values, is_integer)
+    sizes = (n, len(most), len(values), by_rows, minimise, 0.0)
+    x_limits = (constraints.lower, np.full(n, np.inf))
+    is_integer = np.zeros(n)
+    solver.passModel(*sizes, slope, *x_limits, least, most, first, columns, values, is_integer)
     solver.run()
     return solver
 
@@ -192,7 +196,7 @@ def minimise_quadratic(curvature: Any, slope: Vector, constraints: LinearConstra
             solutions += [_combined(x, y) for x in solutions for y in solutions]
         # Between errors that are both rounding, the lower objective decides.
         solution = min(solutions, key=lambda either: (max(error(either), ROUNDED), either.value))
-    worst = error(solution) / (1.0 + float(np.abs(solution.answer.x).max()) + abs(solution.value))
+    worst = error(solution) / (1.0 + max_abs(solution.answer.x) + abs(solution.value))
     if not worst <= ACCEPTED:
         raise NotConverged(f"the quadratic program was solved to {worst:.2g} only", residual=worst, n_steps=2)
     return solution
@@ -202,15 +206,15 @@ def _interior_point(
     curvature: Any, slope: Vector, constraints: LinearConstraints, gap_tolerance: float
 ) -> ProgramSolution:
     """By Clarabel, which takes all rows in one matrix, equalities first."""
-    is_sparse, is_bounded = sparse.issparse(curvature), np.isfinite(constraints.lower)
-    n_equal, n_within, n_bounded = len(constraints.right), len(constraints.bound), int(is_bounded.sum())
+    is_bounded = np.isfinite(constraints.lower)
+    n_equal, n_within = len(constraints.right), len(constraints.bound)
+    is_sparse = sparse.issparse(curvature)
     identity = sparse.eye_array(len(slope), format="csr") if is_sparse else np.eye(len(slope))
-    stacked = (sparse.vstack if is_sparse else np.vstack)(
-        [constraints.equal, constraints.within, -identity[is_bounded]]
-    )
+    stack: Any = sparse.vstack if is_sparse else np.vstack
+    rows = stack([constraints.equal, constraints.within, -identity[is_bounded]])
     right = np.concatenate([constraints.right, constraints.bound, -constraints.lower[is_bounded]])
-    cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_within + n_bounded)]
-    result = _clarabel(curvature, slope, stacked, right, cones, gap_tolerance)
+    cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(len(right) - n_equal)]
+    result = _clarabel(curvature, slope, rows, right, cones, gap_tolerance)
     if result.status in (clarabel.SolverStatus.PrimalInfeasible, clarabel.SolverStatus.AlmostPrimalInfeasible):
         raise InfeasibleProgram("no point satisfies the constraints of this quadratic program")
     x, multipliers = (np.clip(part, -LARGEST_ANSWER, LARGEST_ANSWER) for part in (result.x, result.z))
@@ -247,10 +251,11 @@ def minimise_conic(
     cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_linear)]
     cones += [*(clarabel.SecondOrderConeT(size) for size in balls)]
     result = _clarabel(np.triu(curvature), slope, rows, right, cones, CLARABEL_TOLERANCE)
-    x, nu, y = np.array(result.x), *np.split(np.array(result.z), [n_equal])
+    x, multipliers = np.array(result.x), np.array(result.z)
     is_solved = result.status in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved)
     ended = Ended.CONVERGED if is_solved and bool(np.isfinite(x).all()) else Ended.SETTLED
-    residual, pair = max(result.r_prim, result.r_dual), PrimalDual(x, nu, y, result.r_prim, result.r_dual)
+    pair = PrimalDual(x, multipliers[:n_equal], multipliers[n_equal:], result.r_prim, result.r_dual)
+    residual = max(result.r_prim, result.r_dual)
     return Solution(pair, result.obj_val, result.obj_val_dual, residual, ended, result.iterations)
 
 
@@ -321,9 +326,10 @@ def _solution(
     """
     reduced = product + slope + constraints.gradient(nu, y)
     is_bounded = np.isfinite(constraints.lower)
-    at_lower = float(np.maximum(reduced[is_bounded], 0.0) @ constraints.lower[is_bounded])
-    dual = float(-0.5 * (x @ product) - nu @ constraints.right - y @ constraints.bound + at_lower)
+    at_lower = np.maximum(reduced[is_bounded], 0.0) @ constraints.lower[is_bounded]
+    value = float(0.5 * (x @ product) + slope @ x)
+    bound = float(-0.5 * (x @ product) - nu @ constraints.right - y @ constraints.bound + at_lower)
     outside = constraints.violation(x)
-    slope_error = float(np.where(is_bounded, np.maximum(-reduced, 0.0), np.abs(reduced)).max(initial=0.0))
-    pair, value = PrimalDual(x, nu, y, outside, slope_error), float(0.5 * (x @ product) + slope @ x)
-    return Solution(pair, value, dual, max(outside, slope_error), Ended.CONVERGED, 1)
+    slope_error = max_abs(np.where(is_bounded, np.minimum(reduced, 0.0), reduced))
+    pair = PrimalDual(x, nu, y, outside, slope_error)
+    return Solution(pair, value, bound, max(outside, slope_error), Ended.CONVERGED, 1)
