@@ -145,7 +145,7 @@ def recover(domain: Domain, lesson: tuple[float, ...], response: tuple[float, ..
     n_shared, d_c = int(missed.any()), domain.n_preference
     sizes_of = ((n_shared, False), (lift.shape[1] - d_c - n_shared, True), (d_c, False))
     blocks = [Block(np.zeros(n), RECOVERY.largest, np.inf, is_signed, np.arange(n)) for n, is_signed in sizes_of]
-    program = SoftProgram(domain, np.zeros(len(lift)), lift, lift.T @ seen, blocks)
+    program = SoftProgram(domain, np.zeros(len(lift)), lift, lift.T @ seen, blocks, unit=np.ones(len(unit)))
     minimum = program.minimise(np.zeros(len(unit)), tolerance=accuracy / 10)
     point, soft = minimum.answer.x, minimum.answer.here.source
     if np.abs(point).max() >= RECOVERY.largest:
@@ -225,7 +225,7 @@ def sampling_weight(domain: Domain, seen: tuple[float, ...], n_seen: int, n: int
             # Without correlations, where rounding hides whether they are possible.
             root = np.diag(np.sqrt(np.diag(seen_covariance)))
         weight = np.linalg.inv(root) @ kept
-        program = SoftProgram(domain, zero, weight.T, weight @ seen, [block])
+        program = SoftProgram(domain, zero, weight.T, weight @ seen, [block], unit=np.ones(n_seen))
         soft = program.minimise(root.T @ soft.weights[:n_seen], soft, tolerance=1e-3).answer.here.source
     return weight
 
