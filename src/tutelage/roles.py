@@ -365,6 +365,11 @@ def respond_after(learner: Learner, lesson: Lesson, after: Response | None) -> R
     return learner.respond(lesson)
 
 
+def recalled(after: Response | None) -> Memory:
+    """What a learner carries on from its last response; empty before the first."""
+    return {} if after is None or after.memory is None else after.memory
+
+
 def _remembered(name: Any, value: ArrayLike) -> NDArray[Any]:
     """A read-only copy of an array to remember; refused unless files can keep it."""
     array = np.array(arrays.any_array(value, f"memory {name!r}"))

@@ -29,7 +29,9 @@ def test_a_smooth_preference_of_many_features_takes_few_programs(monkeypatch, pe
     """Fixed tangents took about fifty; the tangent that moves needs one program, or a second where it starts idle."""
     programs = []
     minimise = SoftProgram.minimise
-    monkeypatch.setattr(SoftProgram, "minimise", lambda self, *given: programs.append(1) or minimise(self, *given))
+    monkeypatch.setattr(
+        SoftProgram, "minimise", lambda self, *given, **how: programs.append(1) or minimise(self, *given, **how)
+    )
     _, learner, lesson, liked = far_learner(12, lambda at: ([tl.distance_constraint("far", at)], [0.05]), penalty)
     found = learner.respond(lesson)
     assert found.multipliers.preference[0] > 0 and len(programs) <= 3

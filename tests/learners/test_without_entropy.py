@@ -165,7 +165,7 @@ def test_a_tangent_touches_its_function_and_lies_below_it():
 def test_a_moved_tangent_touches_where_it_moved_to():
     ball = tl.distance_constraint("near", [0.0, 0.0])
     opening = Tangents.opening(tl.Preference(rows=np.zeros((0, 2)), allowance=[1.0], functions=(ball,)).on(DOMAIN))
-    there, y = opening.touched(np.array([5.0, *(np.array([3.0, 4.0]) - opening.centre)]))
+    there, y = opening.touched(np.array([5.0, *(np.array([3.0, 4.0]) - opening.moving.centre)]))
     assert_allclose(there.normals, [[0.6, 0.8]])
     assert_allclose(there.offsets, [1.0])
     assert_allclose(y, [5.0])

@@ -1,6 +1,7 @@
 """AdAware-Lin: Theorem 3 and Proposition 1, the push by linear programming and by bisection, and how it ends."""
 
 import math
+from functools import partial
 from itertools import pairwise, product
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.spatial.distance import pdist
 from strategies import random_policy, some_of
 
 from tutelage.chains.expectations import expectation
-from tutelage.constrained.occupancy_polytope import nearest_policy
+from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import no_limits
 from tutelage.constrained.reachable_set import vertices
 from tutelage.environments.object_world import object_world
@@ -22,19 +23,21 @@ from tutelage.learners.exact import ApproximateHardLearner, HardLearner
 from tutelage.learners.sampled import CallbackLearner
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel
 from tutelage.roles import Lesson
+from tutelage.teachers import line_search
 from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher, ConservativeTeacher
-from tutelage.teachers.line_search import (
-    LineSearchTeacher,
-    bisect_push,
-    complement,
-    largest_push,
-)
+from tutelage.teachers.line_search import LineSearchTeacher, complement
 
 SHORTEST, LONGEST = 0.1, 5.0
 # The paper's numbers, whatever the units of a random domain.
 PRINTED = {"shortest_push": SHORTEST, "longest_push": 5.0, "stop_tolerance": 1e-3, "push_tolerance": 1e-3}
 # Random problems in which the first push is longer than the shortest; in some it is the longest.
 PUSHED = (0, 2, 16, 18, 22, 36, 39, 44, 45, 46, 50, 56, 58)
+
+
+def line_of(domain, start, weights, match_tolerance=1e-6):
+    """The pushes of a teacher with this tolerance."""
+    teacher = LineSearchTeacher(domain, weights, match_tolerance=match_tolerance)
+    return teacher.line(start)
 
 
 def proposition_1_bound(gain, push, diameter, weights):
@@ -220,21 +223,23 @@ def test_the_approximate_learner_is_taught_nearly_as_well_as_by_one_who_knows_it
 
 
 @pytest.mark.parametrize("seed", some_of([*PUSHED, 4, 6, 8], [*PUSHED[:3], 4]))
-def test_bisection_and_the_linear_program_agree_on_the_push(seed):
+def test_bisection_and_the_linear_program_agree_on_the_push(seed, monkeypatch):
     """And both routes to the program; and the policy shown has the expectation that was asked for."""
     problem = random_problem(seed)
     domain, weights = problem.domain, problem.true_weights
     start = problem.learner.respond(AgnosticTeacher(domain, weights).open().lesson).expectation.reward
     size = 1 + np.abs(start).max()
-    exact, direct = (
-        largest_push(domain, start, weights, longest=LONGEST, match_tolerance=1e-6, route=route)
-        for route in ("decomposition", "direct")
-    )
+    line = line_of(domain, start, weights)
+    found = []
+    for route in ("decomposition", "direct"):
+        monkeypatch.setattr(line_search, "best_policy", partial(best_policy, route=route))
+        found.append(line.largest(LONGEST))
+    exact, direct = found
     assert exact.size == pytest.approx(direct.size, abs=1e-5 * size)
     reached = expectation(domain, exact.policy).reward - start
     assert np.linalg.norm(reached - exact.size * weights) <= 2e-6 * size
-    ends, tolerance = (SHORTEST, LONGEST), 1e-3
-    low, high, push = bisect_push(domain, start, weights, ends, push_tolerance=tolerance, match_tolerance=1e-6)
+    tolerance = 1e-3
+    low, high, push = line.bisected(SHORTEST, LONGEST, tolerance)
     assert high - low <= tolerance
     if exact.size < SHORTEST:
         assert low == SHORTEST and push.size == SHORTEST
@@ -250,14 +255,7 @@ def test_the_printed_line_search_falls_back_whenever_its_last_trial_fails():
         AgnosticTeacher(problem.domain, problem.true_weights).open().lesson
     ).expectation.reward
     found = [
-        bisect_push(
-            problem.domain,
-            start,
-            problem.true_weights,
-            (SHORTEST, longest),
-            push_tolerance=1e-2,
-            match_tolerance=1e-6,
-        )
+        line_of(problem.domain, start, problem.true_weights).bisected(SHORTEST, longest, 1e-2)
         for longest in np.linspace(4.0, 7.0, 7)
     ]
     forgot = [push.size == SHORTEST for _, _, push in found]
@@ -283,7 +281,7 @@ def test_off_the_line_there_is_no_push_and_the_nearest_policy_is_shown():
     assert_allclose(expectation(domain, shown.policy).reward, nearest.expectation.reward, atol=1e-6)
     far = beyond + 1e3 * complement(weights)[0]
     with pytest.raises(InfeasibleConstraints, match="of the line"):
-        largest_push(domain, far, weights, longest=LONGEST, match_tolerance=1e-6)
+        line_of(domain, far, weights).largest(LONGEST)
 
 
 def test_a_learner_that_does_what_it_is_shown_cannot_be_pushed_further():
@@ -354,7 +352,7 @@ def test_proposition_1_bounds_the_remaining_gain(seed):
     domain, weights = problem.domain, problem.true_weights
     lesson = Lesson.from_policy(domain, random_policy(np.random.default_rng(seed), domain.mdp))
     start = problem.learner.respond(lesson).expectation.reward
-    push = largest_push(domain, start, weights, longest=5.0, match_tolerance=1e-9)
+    push = line_of(domain, start, weights, 1e-9).largest(5.0)
     assert push.is_realised and push.size > 0.01
     gain = float(
         weights @ (problem.learner.respond(Lesson.from_policy(domain, push.policy)).expectation.reward - start)

@@ -124,7 +124,7 @@ def recover(domain: Domain, lesson: tuple[float, ...], response: tuple[float, ..
     n_shared = int(missed.any())
     parts = ((n_shared, False), (len(unit) - d_c - n_shared, True), (d_c, False))
     blocks = [Block(np.zeros(n), LARGEST_WEIGHT, np.inf, is_signed, np.arange(n)) for n, is_signed in parts]
-    program = SoftProgram(domain, np.zeros(len(lift)), lift, lift.T @ seen, blocks)
+    program = SoftProgram(domain, np.zeros(len(lift)), lift, lift.T @ seen, blocks, unit=np.ones(len(unit)))
     minimum = program.minimise(np.zeros(len(unit)), tolerance=accuracy / 10)
     point, soft = minimum.answer.x, minimum.answer.here.source
     if np.abs(point).max() >= LARGEST_WEIGHT:
@@ -209,7 +209,7 @@ def sampling_weight(domain: Domain, seen: tuple[float, ...], n_seen: int, n: int
             # Without correlations, where rounding hides whether they are possible.
             root = np.diag(np.sqrt(np.diag(seen_covariance)))
         weight = np.linalg.inv(root) @ kept
-        program = SoftProgram(domain, zero, weight.T, weight @ seen, [block])
+        program = SoftProgram(domain, zero, weight.T, weight @ seen, [block], unit=np.ones(n_seen))
         soft = program.minimise(root.T @ soft.weights[:n_seen], soft, tolerance=1e-3).answer.here.source
     return weight
 

@@ -36,8 +36,9 @@ class ApprenticeLearner(Readable):
             missing = shown - mixed
             best = occupancy(mdp, solve_hard(mdp, domain.reward_features @ missing).policy)
             towards = expectation_of_occupancy(domain, best).reward - mixed
-            if float(missing @ towards) <= enough:
+            gain = float(missing @ towards)
+            if gain <= enough:
                 break
-            share = min(float(missing @ towards) / float(towards @ towards), 1.0)
+            share = min(gain / float(towards @ towards), 1.0)
             visits, mixed = visits + share * (best - visits), mixed + share * towards
         return Response.of(self.domain, lesson, policy_from_occupancy(mdp, visits), weights=shown - mixed)

@@ -16,7 +16,7 @@ from tutelage.constrained.problem import or_one
 from tutelage.learners.cloning import choice_counts
 from tutelage.model.mdp import Domain, choice_reward
 from tutelage.outcomes import InvalidModel
-from tutelage.roles import Lesson, Response
+from tutelage.roles import Lesson, Response, recalled
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +44,13 @@ class BayesianLearner(Readable):
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The response after one more lesson."""
-        before = after.memory["log_posterior"] if after is not None and after.memory is not None else 0.0
-        seen = before + self.log_policies @ choice_counts(self.domain, lesson)
-        memory = {"log_posterior": seen - logsumexp(seen)}
-        mean = np.exp(memory["log_posterior"]) @ np.asarray(self.candidates)
-        return Response.of(self.domain, lesson, self.policy(mean), weights=mean, memory=memory)
+        seen = self.log_policies @ choice_counts(self.domain, lesson)
+        if memory := recalled(after):
+            seen = seen + memory["log_posterior"]
+        log_posterior = seen - logsumexp(seen)
+        mean = np.exp(log_posterior) @ np.asarray(self.candidates)
+        kept = {"log_posterior": log_posterior}
+        return Response.of(self.domain, lesson, self.policy(mean), weights=mean, memory=kept)
 
     def policy(self, weights: Vector) -> Vector:
         """(C,), the soft policy of a reward."""

@@ -15,7 +15,7 @@ from tutelage.chains.expectations import occupancy
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
 from tutelage.outcomes import InvalidInput, InvalidModel
-from tutelage.roles import Lesson, Response, check_lesson
+from tutelage.roles import Lesson, Response, check_lesson, recalled
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +31,9 @@ class CloningLearner(Readable):
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The policy of all counts so far; uniform in states that were never seen."""
-        before = after.memory["counts"] if after is not None and after.memory is not None else 0.0
-        counts = before + choice_counts(self.domain, lesson)
+        counts = choice_counts(self.domain, lesson)
+        if memory := recalled(after):
+            counts = counts + memory["counts"]
         policy = policy_from_occupancy(self.domain.mdp, counts + self.prior)
         return Response.of(self.domain, lesson, policy, memory={"counts": counts})
 

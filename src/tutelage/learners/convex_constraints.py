@@ -89,7 +89,8 @@ def distance_constraint(name: str, centre: ArrayLike, *, scale: ArrayLike = 1.0)
 
 def quadratic_constraint(name: str, curvature: ArrayLike, slope: ArrayLike) -> ConvexConstraint:
     """g(mu_c) = 1/2 mu_c @ curvature @ mu_c + slope @ mu_c, with a positive semi-definite curvature (d_c, d_c)."""
-    hessian, linear = floats(curvature, "curvature", ndim=2), floats(slope, "slope", ndim=1)
+    hessian = floats(curvature, "curvature", ndim=2)
+    linear = floats(slope, "slope", ndim=1)
     if hessian.shape != (len(linear), len(linear)):
         raise InvalidModel(
             f"the curvature of {name!r} has shape {hessian.shape}, but the slope has {len(linear)} entries"
@@ -143,7 +144,8 @@ class Moving:
                 slopes = np.array([function.slope(point) for function in self.functions])
         except (ArithmeticError, ValueError) as error:
             raise NotConverged(f"a tangent cannot move further: {error}", residual=math.inf, n_steps=0) from error
-        curvature, at_point = np.zeros((len(point), len(point))), slopes @ point - values
+        at_point = slopes @ point - values
+        curvature = np.zeros((len(point), len(point)))
         for weight, function in zip(y, self.functions, strict=True):
             if weight > 0:
                 curvature += weight * function.hessian(point, DIFFERENCE_STEP * self.sizes)

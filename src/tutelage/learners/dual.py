@@ -27,6 +27,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -34,15 +35,15 @@ from scipy.linalg import block_diag
 from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.bellman.equations import solve_soft
 from tutelage.bellman.soft_expectations import SoftExpansion
-from tutelage.chains.expectations import Expectation, causal_entropy, expectation
+from tutelage.chains.expectations import Expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy, require_feasible
 from tutelage.constrained.problem import no_limits, sizes
 from tutelage.convex.blocks import Block, contained, sensitivity, terms
 from tutelage.convex.newton import LEFT_BY_ROUNDING
-from tutelage.learners.penalties import Constraints, Mismatch, Tangents, build_response
+from tutelage.learners.penalties import Constraints, Mismatch, Preference, Tangents, build_response
 from tutelage.learners.soft_program import SoftMinimum, SoftProgram
 from tutelage.learners.without_entropy import best_within
-from tutelage.model.mdp import Domain, combined_features
+from tutelage.model.mdp import Domain
 from tutelage.outcomes import Ended, NotConverged, OutOfTime
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, named
 
@@ -52,13 +53,32 @@ DOUBTFUL = 1e-9
 VIOLATED = 1e-7
 
 
+def _from_afar(program: SoftProgram, tangents: Tangents, rough: SoftMinimum) -> SoftMinimum:
+    """The minimum from that of warmer learners, where another start is too far from it; or the best point found."""
+    try:
+        return deque(program.cooled(), maxlen=1).pop()
+    except OutOfTime as late:
+        late.answer = (rough, tangents)
+        raise
+    except NotConverged as failure:
+        return min(rough, failure.answer or rough, key=lambda either: either.value)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Dual:
     """The dual program of one learner, for any lesson. mismatch: bound to the domain, `Mismatch.on`."""
 
-    domain: Domain
     mismatch: Mismatch
     constraints: Constraints
+
+    @classmethod
+    def of(cls, domain: Domain, mismatch: Mismatch, preference: Preference) -> Self:
+        """Of a learner's penalties, which are bound to the domain."""
+        return cls(mismatch.on(domain), preference.on(domain))
+
+    @property
+    def domain(self) -> Domain:
+        return self.constraints.domain
 
     def optimise(
         self, shown: Vector, weights: Vector, multipliers: Vector | None, near: Tangents | None = None
@@ -68,10 +88,11 @@ class Dual:
         weights: a guess of a. near: the tangents of a nearby lesson. multipliers: a guess of y, ignored unless it has
         one entry per tangent. Raises an error that names the constraints or features at fault where no minimum exists.
         """
-        a, tangents = weights, Tangents.opening(self.constraints) if near is None else near
+        tangents = Tangents.opening(self.constraints) if near is None else near
         y = np.zeros(tangents.n_multipliers)
         if multipliers is not None and len(multipliers) in (len(y), len(tangents.offsets)):
             y[: len(multipliers)] = multipliers
+        a = weights
         while True:
             program = self.program(shown, tangents)
             try:
@@ -80,46 +101,31 @@ class Dual:
                 late.answer = None if late.answer is None else (late.answer, tangents)
                 raise
             except NotConverged as failure:
+                self.diagnose(shown, tangents, failure)
                 if failure.answer is None:
-                    self.diagnose(shown, tangents, failure)
                     tangents, y = tangents.fixed(), y[: len(tangents.offsets)]
                     continue
-                minimum = self._from_afar(program, shown, tangents, failure)
-            reached = minimum.answer.here.source.expectation
-            if minimum.residual > DOUBTFUL:
+                minimum = _from_afar(program, tangents, failure.answer)
+            is_doubtful = minimum.residual > DOUBTFUL
+            if is_doubtful:
                 # Diverging weights look like rounding noise.
                 excuse = NotConverged("rounding hides the minimum", residual=minimum.residual, n_steps=minimum.n_steps)
                 self.diagnose(shown, tangents, excuse)
-            a, y = np.split(minimum.answer.x, [self.domain.n_reward])
-            if minimum.residual > DOUBTFUL and tangents.centre is not None:
+            a, y = np.split(minimum.answer.x, [len(shown)])
+            if is_doubtful and tangents.moving is not None:
                 tangents, y = tangents.touched(y)
                 continue
-            tighter, y = tangents.tightened(reached[self.domain.n_reward :], y)
+            tighter, y = tangents.tightened(minimum.answer.here.source.expectation[len(shown) :], y)
             if tighter is tangents:
                 return minimum, tangents
             tangents = tighter
 
     def program(self, shown: Vector, tangents: Tangents) -> SoftProgram:
         """The dual program for the expectation shown (d_r,)."""
+        no_weights = np.zeros(len(self.domain.names))
         to_weights = block_diag(np.eye(len(shown)), tangents.lift)
         offset = np.concatenate([shown, np.zeros(tangents.lift.shape[1])])
-        no_weights, blocks = np.zeros(len(self.domain.names)), self.blocks(tangents)
-        return SoftProgram(self.domain, no_weights, to_weights, offset, blocks, tangents.moving)
-
-    def _from_afar(self, program: SoftProgram, shown: Vector, tangents: Tangents, failure: NotConverged) -> SoftMinimum:
-        """The minimum from that of warmer learners, where another start is too far from it.
-
-        Raises an error where there is no minimum. Returns the best point found where no way converges; the caller
-        judges its gap.
-        """
-        self.diagnose(shown, tangents, failure)
-        try:
-            return deque(program.cooled(), maxlen=1).pop()
-        except OutOfTime as late:
-            late.answer = (failure.answer, tangents)
-            raise
-        except NotConverged as later:
-            return min(failure.answer, later.answer or failure.answer, key=lambda either: either.value)
+        return SoftProgram(self.domain, no_weights, to_weights, offset, self.blocks(tangents), tangents.moving)
 
     def blocks(self, tangents: Tangents) -> list[Block]:
         """M*(-a) and N*(y)."""
@@ -130,17 +136,17 @@ class Dual:
         limits = tangents.half_spaces()
         if self.constraints.preference.is_hard:
             require_feasible(self.domain, limits)
-            if tangents.centre is not None:
+            if tangents.moving is not None:
                 with suppress(NotConverged):
                     best_within(self.constraints, np.zeros(self.domain.n_reward))
         else:
             limits = no_limits(self.domain)
         if math.isinf(self.mismatch.penalty):
             nearest = nearest_policy(self.domain, shown, limits, norm=math.inf)
-            missing = self.mismatch.excess(nearest.expectation.reward - shown)
+            values = self.mismatch.excess(nearest.expectation.reward - shown)
             within = " within the preferences" if len(limits) else ""
-            reason, values = f"no policy{within} has the expectation shown: the nearest misses", missing
-            if missing.max() <= 1e-7 * sizes(self.domain)[: self.domain.n_reward].max():
+            reason = f"no policy{within} has the expectation shown: the nearest misses"
+            if values.max() <= VIOLATED * sizes(self.domain)[: self.domain.n_reward].max():
                 reason = "its weights diverge, because the expectation shown lies on the boundary of the reachable set:"
                 values = shown
             raise NotConverged(
@@ -151,41 +157,49 @@ class Dual:
             ) from failure
 
     def response(
-        self, lesson: Lesson, minimum: SoftMinimum, tangents: Tangents, policy: Vector | None = None
+        self, lesson: Lesson, minimum: SoftMinimum, tangents: Tangents, other: SoftExpansion | None = None
     ) -> CertifiedResponse:
-        """The policy at (a, y) with its certificate; or another policy (C,), with the same weights and bound."""
-        domain, soft, shown = self.domain, minimum.answer.here.source, lesson.expectation
-        a, y = np.split(minimum.answer.x, [domain.n_reward])
+        """The policy at (a, y) with its certificate; or another policy, with the same weights and bound."""
+        shown = lesson.expectation
+        a, y = np.split(minimum.answer.x, [len(shown)])
         tangents, y = tangents.touched(y)
-        done, mu, x = soft.solved.policy, Expectation(*np.split(soft.expectation, [len(a)])), np.concatenate([a, y])
-        entropy = float(soft.visits @ -np.log(np.where(done > 0, done, 1.0)))
+        x = np.concatenate([a, y])
+
+        def measured(soft: SoftExpansion) -> tuple[Vector, Expectation, float, Vector]:
+            """The policy, its expectation and entropy, and the gradient that they give."""
+            policy = soft.solved.policy
+            reached = Expectation(*np.split(soft.expectation, [len(shown)]))
+            entropy = float(soft.visits @ -np.log(np.where(policy > 0, policy, 1.0)))
+            slope = np.concatenate([reached.reward - shown, -(tangents.normals @ reached.preference)])
+            return policy, reached, entropy, slope
+
+        source = minimum.answer.here.source
+        *_, entropy, own = measured(source)
         # P0 @ V = H + w @ mu: the large numbers w @ mu and a @ mu_hat are subtracted before they are multiplied.
-        slope = np.concatenate([mu.reward - shown, -(tangents.normals @ mu.preference)])
-        bound, own = entropy + float(slope @ x) + terms(self.blocks(tangents), x), slope
-        if policy is not None:
-            done, mu, entropy = policy, expectation(domain, policy), causal_entropy(domain.mdp, policy)
-            slope = np.concatenate([mu.reward - shown, -(tangents.normals @ mu.preference)])
-        error = domain.mdp.steps * self.program(shown, tangents).residual(x, slope, own)
-        primal = entropy - self.paid(mu.reward - shown, mu.preference)
+        bound = entropy + float(own @ x) + terms(self.blocks(tangents), x)
+        policy, reached, entropy, slope = measured(source if other is None else other)
+        primal = entropy - self.paid(reached.reward - shown, reached.preference)
+        error = self.domain.mdp.steps * self.program(shown, tangents).residual(x, slope, own)
         proof = Certificate(primal, bound, error, minimum.n_steps, minimum.ended, lesson.uncertainty)
-        weights, beta = np.concatenate([a, tangents.lift @ y]), tangents.by_constraint(y)
-        return build_response(lesson, proof, done, mu, weights, beta, self.mismatch, self.constraints)
+        weights = np.concatenate([a, tangents.lift @ y])
+        beta = tangents.by_constraint(y)
+        return build_response(lesson, proof, policy, reached, weights, beta, self.mismatch, self.constraints)
 
     def warmer(self, lesson: Lesson, minimum: SoftMinimum, tangents: Tangents) -> Iterator[CertifiedResponse]:
         """The policies of warmer learners as responses, with the weights and the bound of the minimum found.
 
         Where the entropy hardly matters, rounding may hide which policy has exactly these weights, but not these.
         """
+        found = replace(minimum, ended=Ended.ROUNDING)
         with suppress(NotConverged):
             for warm in self.program(lesson.expectation, tangents).cooled():
-                policy = warm.answer.here.source.solved.policy
-                yield self.response(lesson, replace(minimum, ended=Ended.ROUNDING), tangents, policy)
+                yield self.response(lesson, found, tangents, warm.answer.here.source)
 
     def paid(self, deviation: Vector, preference: Vector) -> float:
         """M + N; infinite where an exact match or a hard preference is violated by more than rounding."""
         mismatch, constraints = self.mismatch, self.constraints
-        allowed = VIOLATED * sizes(self.domain)[: self.domain.n_reward].max()
-        if math.isinf(mismatch.penalty) and mismatch.excess(deviation).max() > allowed:
+        largest = sizes(self.domain)[: self.domain.n_reward].max()
+        if math.isinf(mismatch.penalty) and mismatch.excess(deviation).max() > VIOLATED * largest:
             return math.inf
         excess = constraints.excess(preference)
         if constraints.preference.is_hard and (excess > VIOLATED * constraints.sizes(preference)).any():
@@ -232,17 +246,17 @@ class Reduction:
 
         gap: how far, in nats, its objective may be from phi(a) where penalties are finite.
         """
-        if near is None:
-            tangents, soft = Tangents.opening(self.constraints), None
-            y = np.zeros(tangents.n_multipliers)
-        else:
-            (tangents, y), soft = near.ahead(weights), near.soft
+        tangents, soft = Tangents.opening(self.constraints), None
+        y = np.zeros(tangents.n_multipliers)
+        if near is not None:
+            tangents, y = near.ahead(weights)
+            soft = near.soft
         while True:
             program = self._program(weights, tangents)
             try:
                 minimum = program.minimise(y, soft, gap=gap)
             except NotConverged:
-                if tangents.centre is not None:
+                if tangents.moving is not None:
                     tangents, y = tangents.fixed(), y[: len(tangents.offsets)]
                     continue
                 minimum = deque(program.cooled(), maxlen=1).pop()
@@ -250,7 +264,7 @@ class Reduction:
             if near is not None and minimum.ended is Ended.ROUNDING and is_loose:
                 # A multiplier on which nothing depends was carried so far that rounding hides everything else.
                 return self.settle(weights, gap=gap)
-            point = minimum.answer.here.source.expectation[self.domain.n_reward :]
+            point = minimum.answer.here.source.expectation[len(weights) :]
             tighter, y = tangents.tightened(point, minimum.answer.x)
             if tighter is tangents:
                 return self._at_minimum(weights, program, minimum, tangents)
@@ -262,13 +276,14 @@ class Reduction:
         The multipliers y are those of `near`, moved to first order; they are off by second order, and so is the bound
         by fourth. accuracy: of the soft value, whose error is added.
         """
-        mdp, (tangents, y) = self.domain.mdp, near.ahead(weights)
+        tangents, y = near.ahead(weights)
         program = self._program(weights, tangents)
         y = contained(program.blocks, y)
-        reached, _, simple, *_ = program.at(y)
-        start = near.soft.solved.value + near.soft.ahead @ (reached - near.soft.weights)
-        solved = solve_soft(mdp, combined_features(self.domain) @ reached, accuracy=accuracy, start=start)
-        return float(mdp.initial @ solved.value) + solved.error_bound + simple + terms(program.blocks, y)
+        at_y = program.at(y)
+        mdp, soft = self.domain.mdp, near.soft
+        start = soft.solved.value + soft.ahead @ (at_y.weights - soft.weights)
+        solved = solve_soft(mdp, program.features @ at_y.weights, accuracy=accuracy, start=start)
+        return float(mdp.initial @ solved.value) + solved.error_bound + at_y.value + terms(program.blocks, y)
 
     def _program(self, weights: Vector, tangents: Tangents) -> SoftProgram:
         """The program of the multipliers y at reward weights (d_r,)."""
@@ -277,8 +292,9 @@ class Reduction:
         return SoftProgram(self.domain, base, lift, np.zeros(lift.shape[1]), tangents.blocks(), tangents.moving)
 
     def _at_minimum(self, weights: Vector, program: SoftProgram, minimum: SoftMinimum, tangents: Tangents) -> Settled:
-        y, here, d_r = minimum.answer.x, minimum.answer.here, self.domain.n_reward
+        y, here = minimum.answer.x, minimum.answer.here
         soft, at_y = here.source, program.at(y)
+        d_r = len(weights)
         mixed = at_y.jacobian.T @ soft.jacobian[:, :d_r]
         moved = -sensitivity(program.blocks, y, here.gradient, here.hessian) @ mixed
         jacobian = soft.jacobian[:d_r, :d_r] + mixed.T @ moved

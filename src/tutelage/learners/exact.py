@@ -1,7 +1,6 @@
 """The learners of the paper, solved exactly: those that value causal entropy (Eq. 1; App. D and E), and their limit."""
 
 import copy
-import math
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tutelage.arrays import Matrix, Readable, freeze, set_fields
-from tutelage.chains.expectations import Expectation, expectation
+from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, Route, sizes
 from tutelage.learners.convex_constraints import ConvexConstraint
@@ -37,7 +36,12 @@ class EntropyLearner(Readable):
     dual: Dual = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        set_fields(self, dual=Dual(self.domain, self.mismatch.on(self.domain), self.preference.on(self.domain)))
+        set_fields(self, dual=Dual.of(self.domain, self.mismatch, self.preference))
+
+    @property
+    def constraints(self) -> Constraints:
+        """The preferences on the domain."""
+        return self.dual.constraints
 
     @property
     def mismatch_penalty(self) -> float:
@@ -68,8 +72,8 @@ def respond_there(learner: Any, lesson: Lesson, **options: Any) -> CertifiedResp
     The expectation of the response is from the start of the domain.
     """
     response: CertifiedResponse = moved(learner, lesson).respond(replace(lesson, initial=None), **options)
-    done, there = expectation(learner.domain, response.policy), response.expectation.reward
-    return replace(response, lesson=lesson, expectation=done, reward_there=there)
+    done = expectation(learner.domain, response.policy)
+    return replace(response, lesson=lesson, expectation=done, reward_there=response.expectation.reward)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +97,12 @@ class GenericLearner(EntropyLearner):
         earlier response of a similar learner, to start from. time_limit: in seconds; `OutOfTime` is raised after it.
         progress: called with a `Progress` after each step.
         """
-        shown, d_r = check_lesson(self.domain, lesson).expectation, self.domain.n_reward
+        shown = check_lesson(self.domain, lesson).expectation
         if lesson.initial is not None:
             return respond_there(self, lesson, start=start, time_limit=time_limit, progress=progress)
-        weights = np.zeros(d_r) if start is None else start.learned_weights[:d_r]
-        guess = None if start is None else start.multipliers.preference
+        weights, guess = np.zeros(len(shown)), None
+        if start is not None:
+            weights, guess = start.learned_weights[: len(shown)], start.multipliers.preference
         try:
             with watched(time_limit, progress):
                 minimum, tangents = self.dual.optimise(shown, weights, guess)
@@ -105,26 +110,27 @@ class GenericLearner(EntropyLearner):
             late.answer = self.dual.response(lesson, *late.answer) if isinstance(late.answer, tuple) else None
             raise
         response = self.dual.response(lesson, minimum, tangents)
-        if response.certificate.relative_gap > LOOSEST:
-            others = self.dual.warmer(lesson, minimum, tangents)
-            response = max([response, *others], key=lambda either: either.certificate.primal)
-        gap = response.certificate.relative_gap
-        if not gap <= LOOSEST and response.certificate.gap > ENTROPY_ROUNDING * self.domain.mdp.steps:
-            failure = NotConverged(self._too_wide(response), residual=gap, n_steps=minimum.n_steps, answer=response)
+        if response.certificate.relative_gap <= LOOSEST:
+            return response
+        others = self.dual.warmer(lesson, minimum, tangents)
+        response = max([response, *others], key=lambda either: either.certificate.primal)
+        proof = response.certificate
+        if not proof.relative_gap <= LOOSEST and proof.gap > ENTROPY_ROUNDING * self.domain.mdp.steps:
+            message, gap = self._too_wide(response), proof.relative_gap
+            failure = NotConverged(message, residual=gap, n_steps=minimum.n_steps, answer=response)
             # An exact match on the boundary of the reachable set has no finite weights.
             self.dual.diagnose(shown, tangents, failure)
             raise failure
-        if gap > LOOSEST:
-            response = replace(response, certificate=replace(response.certificate, ended=Ended.ROUNDING))
-        return response
+        return replace(response, certificate=replace(proof, ended=Ended.ROUNDING))
 
     def _too_wide(self, response: CertifiedResponse) -> str:
         """Which two numbers are too far apart for double precision."""
         reward = float(np.abs(combined_features(self.domain) @ response.learned_weights).max())
         entropy = float(np.log(self.domain.mdp.choices_per_state).max()) * self.domain.mdp.steps
         of_reward, of_preference = np.split(np.abs(response.learned_weights), [self.domain.n_reward])
-        is_narrow = math.isinf(self.preference.penalty) and of_preference.max(initial=0.0) > of_reward.max(initial=0.0)
-        advice = "the limits leave hardly any policy; allow a little more" if is_narrow else "use smaller penalties"
+        advice = "use smaller penalties"
+        if self.preference.is_hard and of_preference.max(initial=0.0) > of_reward.max(initial=0.0):
+            advice = "the limits leave hardly any policy; allow a little more"
         return (
             f"the response was computed to a relative gap of {response.certificate.relative_gap:.3g} only: its reward "
             f"reaches {reward:.3g} in one step, but its entropy at most {entropy:.3g} in all; {advice}"
@@ -202,7 +208,7 @@ class HardLearner(Readable):
         if self.entropic_within is not None and not self.entropic_within > 0:
             raise InvalidModel(f"entropic_within must be positive, got {self.entropic_within}")
         preference = Preference(allowance=self.violation_allowance, rows=self.rows, functions=self.functions)
-        object.__setattr__(self, "constraints", preference.on(self.domain))
+        set_fields(self, constraints=preference.on(self.domain))
 
     @property
     def preference(self) -> Preference:
@@ -224,35 +230,32 @@ class HardLearner(Readable):
         if lesson.initial is not None:
             return respond_there(self, lesson, time_limit=time_limit, progress=progress)
 
+        constraints = self.constraints
         solve = partial(nearest_policy, self.domain, shown, norm=self.norm, route=self.route)
-
-        def distance(reached: Expectation) -> float:
-            return float(np.linalg.norm(reached.reward - shown, self.norm))
-
-        unit = float(sizes(self.domain)[: self.domain.n_reward].max())
         with watched(time_limit, progress):
-            tangents: Tangents = Tangents.opening(self.constraints).fixed()
-            if self.constraints.preference.functions:
-                best, tangents = optimum_within(self.constraints, solve, distance, unit)
+            if constraints.preference.functions:
+                unit = float(sizes(self.domain)[: self.domain.n_reward].max())
+                best, tangents = optimum_within(
+                    constraints, solve, lambda done: float(np.linalg.norm(done.reward - shown, self.norm)), unit
+                )
             else:
+                tangents = Tangents.linear(constraints)
                 best = solve(tangents.half_spaces())
             if self.entropic_within is not None:
                 return self._entropic(lesson, best, self.entropic_within)
-        constraints, reached, price = self.constraints, best.expectation, best.price
+        reached = best.expectation
         residual = max(best.gap, float(constraints.excess(reached.preference).max(initial=0.0)))
         proof = Certificate(-best.value, -best.bound, residual, best.n_rounds, best.ended, lesson.uncertainty)
         beta = tangents.by_constraint(best.multipliers)
-        return build_response(lesson, proof, best.policy, reached, price, beta, Mismatch(), constraints)
+        return build_response(lesson, proof, best.policy, reached, best.price, beta, Mismatch(), constraints)
 
     def _entropic(self, lesson: Lesson, best: ConstrainedOptimum, within: float) -> CertifiedResponse:
         """The most entropic policy within that distance of the projection."""
         # Relax the allowance by the rounding error of the projection, so that a policy remains feasible.
         relaxed = self.constraints.allowance + self.constraints.excess(best.expectation.preference)
-        mismatch = Mismatch(norm=np.inf, allowance=within)
         # By position: preferences without a limit are left out already.
         preference = replace(self.preference, rows=self.constraints.rows, allowance=relaxed)
-        learner = GenericLearner(self.domain, mismatch, preference)
-        answer = learner.respond(Lesson.from_expectation(best.expectation.reward))
+        learner = GenericLearner(self.domain, Mismatch(norm=np.inf, allowance=within), preference)
+        answer = learner.respond(Lesson(best.expectation.reward, lesson.uncertainty))
         excess = freeze(np.abs(answer.expectation.reward - lesson.expectation))
-        certificate = replace(answer.certificate, uncertainty=lesson.uncertainty)
-        return replace(answer, lesson=lesson, mismatch_excess=excess, certificate=certificate)
+        return replace(answer, lesson=lesson, mismatch_excess=excess)

@@ -12,7 +12,7 @@ import numpy as np
 from tutelage.arrays import freeze
 from tutelage.learners.penalties import Preference
 from tutelage.model.mdp import Domain
-from tutelage.roles import Lesson, Response, check_lesson
+from tutelage.roles import Lesson, Response, check_lesson, recalled
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +34,9 @@ class GatheringLearner:
         start = check_lesson(self.domain, lesson).seen_in(self.domain).mdp.initial
         n = float(lesson.n_demonstrations or 1)
         sums = {"expectation": n * lesson.expectation, "start": n * start, "n": np.array([n])}
-        if after is not None and after.memory is not None:
-            sums = {name: value + after.memory[name] for name, value in sums.items()}
+        if memory := recalled(after):
+            sums = {name: value + memory[name] for name, value in sums.items()}
         mean, initial = (freeze(sums[name] / sums["n"]) for name in ("expectation", "start"))
         done = self.inner.respond(Lesson(mean, freeze(np.zeros(len(mean))), domain=self.domain, initial=initial))
-        weights, metrics = done.learned_weights, done.metrics
-        return Response.of(self.domain, lesson, done.policy, weights=weights, memory=sums, metrics=metrics)
+        weights = done.learned_weights
+        return Response.of(self.domain, lesson, done.policy, weights=weights, memory=sums, metrics=done.metrics)

@@ -52,19 +52,19 @@ class Mismatch(Readable):
     squared: bool = False
 
     def __post_init__(self) -> None:
-        set_fields(self, allowance=_checked_allowance(self, "mismatch"))
+        _check(self, "mismatch")
         if self.squared and (self.norm != 2 or math.isinf(self.penalty)):
             raise InvalidModel("a squared mismatch needs norm 2 and a finite penalty")
 
     def on(self, domain: Domain) -> Self:
         """This mismatch with one allowance for each reward feature of the domain."""
-        given = (self.allowance, domain.mdp, domain.reward_names)
-        return replace(self, allowance=allowance_vector(*given, "mismatch_allowance", "reward features"))
+        names = domain.reward_names
+        allowance = allowance_vector(self.allowance, domain.mdp, names, "mismatch_allowance", "reward features")
+        return replace(self, allowance=allowance)
 
     def excess(self, deviation: Vector) -> Vector:
         """(d_r,), delta_r^soft: the part of |mu_r - mu_hat| above the allowance."""
-        allowance: Vector = np.asarray(self.allowance, dtype=np.float64)
-        return np.maximum(np.abs(deviation) - allowance, 0.0)
+        return np.asarray(np.maximum(np.abs(deviation) - np.asarray(self.allowance), 0.0))
 
     def cost(self, deviation: Vector) -> float:
         """M; zero for an exact match, where an excess is a numerical error and not a cost."""
@@ -102,9 +102,9 @@ class Preference(Readable):
     functions: tuple[ConvexConstraint, ...] = ()
 
     def __post_init__(self) -> None:
+        _check(self, "preference")
         rows = None if self.rows is None else floats(self.rows, "preference rows", ndim=2)
-        allowance = _checked_allowance(self, "preference")
-        set_fields(self, allowance=allowance, rows=rows, functions=tuple(self.functions))
+        set_fields(self, rows=rows, functions=tuple(self.functions))
 
     @property
     def is_hard(self) -> bool:
@@ -112,20 +112,25 @@ class Preference(Readable):
 
     def on(self, domain: Domain) -> "Constraints":
         """The constraints that this preference puts on the domain's mu_c; sizes that do not fit are refused."""
-        rows = np.eye(domain.n_preference) if self.rows is None else self.rows
+        rows, names = self.rows, domain.preference_names
+        if rows is None:
+            rows = np.eye(domain.n_preference)
+        else:
+            names = tuple(f"preference row {j}" for j in range(len(rows)))
         if rows.shape[1] != domain.n_preference:
             raise InvalidModel(
                 f"preference rows have {rows.shape[1]} columns, but there are {domain.n_preference} preference features"
             )
-        linear = tuple(f"preference row {j}" for j in range(len(rows)))
-        names = (domain.preference_names if self.rows is None else linear) + tuple(g.name for g in self.functions)
+        names += tuple(function.name for function in self.functions)
         allowance = allowance_vector(self.allowance, domain.mdp, names, "violation_allowance", "preference constraints")
         # A constraint without a limit is none.
         return Constraints(domain, self, rows, allowance, names).only(np.isfinite(allowance))
 
     def cost(self, excess: Vector) -> float:
         """N, for the excess (g - delta)+; zero for hard preferences, where an excess is a numerical error."""
-        return 0.0 if self.is_hard else self.penalty * float(np.linalg.norm(excess, self.norm)) if len(excess) else 0.0
+        if self.is_hard or not len(excess):
+            return 0.0
+        return self.penalty * float(np.linalg.norm(excess, self.norm))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +149,8 @@ class Constraints:
     def only(self, kept: Flags) -> "Constraints":
         """Some of the constraints, kept (m,)."""
         n_rows = len(self.rows)
-        preference = replace(self.preference, functions=tuple(compress(self.preference.functions, kept[n_rows:])))
+        functions = tuple(compress(self.preference.functions, kept[n_rows:]))
+        preference = replace(self.preference, functions=functions)
         names = tuple(compress(self.names, kept))
         return Constraints(self.domain, preference, self.rows[kept[:n_rows]], freeze(self.allowance[kept]), names)
 
@@ -156,15 +162,12 @@ class Constraints:
         """(m,), the size of each constraint: the largest that policies can make it, from its slope at a point."""
         largest = sizes(self.domain)[self.domain.n_reward :]
         slopes = [*self.rows, *(function.slope(point) for function in self.preference.functions)]
-        return or_one(np.maximum(np.array([np.abs(slope) @ largest for slope in slopes]), self.allowance))
+        reached = np.array([np.abs(slope) @ largest for slope in slopes])
+        return or_one(np.maximum(reached, self.allowance))
 
     def excess(self, point: Vector) -> Vector:
         """(m,), delta_c^soft: the part of g(mu_c) above the allowance."""
         return np.maximum(self.values(point) - self.allowance, 0.0)
-
-    def half_spaces(self) -> HalfSpaces:
-        """The linear constraints as limits on mu = (mu_r, mu_c)."""
-        return Tangents.linear(self).half_spaces()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,16 +175,16 @@ class Tangents:
     """What stands for the constraints in a program: normals @ mu_c <= offsets, (K, d_c) and (K,).
 
     constraint: (K,), ascending; row k is a tangent of constraint number constraint[k]. A linear constraint is its own
-    tangent. Multipliers are y, (K,). centre: (d_c,), where the only tangent of each convex constraint touches, if a
-    program may move it; None for fixed tangents. With a centre multipliers are (y, p), (K + d_c,), for tangents that
-    touch at centre + p. n_cuts: the additions so far.
+    tangent. Multipliers are y, (K,). moving: the convex constraints, where each has one tangent that a program may
+    move; None for fixed tangents. Multipliers are then (y, p), (K + d_c,), for tangents that touch at p beside the
+    centre. n_cuts: the additions so far.
     """
 
     constraints: Constraints
     normals: Matrix
     offsets: Vector
     constraint: Indices
-    centre: Vector | None = None
+    moving: Moving | None = None
     n_cuts: int = 0
 
     @classmethod
@@ -200,30 +203,25 @@ class Tangents:
     @classmethod
     def touching(cls, constraints: Constraints, point: Vector) -> "Tangents":
         """The linear constraints, and the tangent of each convex one at a point, which may move."""
+        domain = constraints.domain
         convex = np.arange(len(constraints.rows), len(constraints.allowance))
-        return replace(cls.linear(constraints)._cut(point, convex), centre=point)
+        largest = or_one(sizes(domain)[domain.n_reward :])
+        moving = Moving(constraints.preference.functions, point, largest)
+        return replace(cls.linear(constraints)._cut(point, convex), moving=moving)
 
     def fixed(self) -> "Tangents":
         """The same tangents, which programs do not move."""
-        return replace(self, centre=None)
+        return replace(self, moving=None)
 
     @property
     def n_multipliers(self) -> int:
-        return len(self.offsets) + (0 if self.centre is None else len(self.centre))
+        return len(self.offsets) + (0 if self.moving is None else len(self.moving.centre))
 
     @property
     def lift(self) -> Matrix:
         """(d_c, k), the map from the multipliers of fixed tangents to the weights -G'y of the preference features."""
-        return -self.normals[: len(self.offsets if self.centre is None else self.constraints.rows)].T
-
-    @property
-    def moving(self) -> Moving | None:
-        """The convex constraints whose tangents may move."""
-        if self.centre is None:
-            return None
-        domain = self.constraints.domain
-        largest = or_one(sizes(domain)[domain.n_reward :])
-        return Moving(self.constraints.preference.functions, self.centre, largest)
+        fixed = self.normals if self.moving is None else self.constraints.rows
+        return -fixed.T
 
     def blocks(self) -> list[Block]:
         """N*(y) as terms of the dual, and no term for p.
@@ -231,19 +229,20 @@ class Tangents:
         The tangents of one constraint share its excess, so their y's are summed. For p = 1 the set is a box on the
         sums: a box for the linear constraints and, as y >= 0, a 1-norm ball for each convex constraint.
         """
-        if self.centre is not None:
-            n, at_allowances = len(self.centre), replace(self, centre=None, offsets=self.constraints.allowance)
+        if self.moving is not None:
+            n = len(self.moving.centre)
+            at_allowances = replace(self, moving=None, offsets=self.constraints.allowance)
             return [*at_allowances.blocks(), Block(np.zeros(n), math.inf, math.inf, True, np.arange(n))]
-        preference, offsets = self.constraints.preference, self.offsets
-        radius, norm = preference.penalty, DUAL_NORM[preference.norm]
+        radius = self.constraints.preference.penalty
+        norm = DUAL_NORM[self.constraints.preference.norm]
         if not math.isinf(norm):
-            return [Block(offsets, radius, norm, False, self.constraint)]
+            return [Block(self.offsets, radius, norm, False, self.constraint)]
         n_rows = len(self.constraints.rows)
-        convex = (np.flatnonzero(self.constraint == j) for j in np.unique(self.constraint[n_rows:]))
-        return [
-            Block(offsets[part], radius, math.inf if k == 0 else 1, False, np.arange(len(part)))
-            for k, part in enumerate([np.arange(n_rows), *convex])
-        ]
+        blocks = [Block(self.offsets[:n_rows], radius, math.inf, False, np.arange(n_rows))]
+        for j in np.unique(self.constraint[n_rows:]):
+            offsets = self.offsets[self.constraint == j]
+            blocks.append(Block(offsets, radius, 1, False, np.arange(len(offsets))))
+        return blocks
 
     def half_spaces(self) -> HalfSpaces:
         """The tangents as limits on mu = (mu_r, mu_c)."""
@@ -256,10 +255,10 @@ class Tangents:
 
     def touched(self, multipliers: Vector) -> tuple["Tangents", Vector]:
         """Fixed tangents where those of a program touch at its solution, with their multipliers y (K,)."""
-        if self.centre is None:
+        if self.moving is None:
             return self, multipliers
         y, p = np.split(multipliers, [len(self.offsets)])
-        return self.touching(self.constraints, self.centre + p).fixed(), y
+        return self.touching(self.constraints, self.moving.centre + p).fixed(), y
 
     def tightened(self, point: Vector, multipliers: Vector) -> tuple["Tangents", Vector]:
         """The next tangents, from the solution mu_c = point (d_c,) of a program; itself where these are close enough.
@@ -270,12 +269,14 @@ class Tangents:
         if not self.constraints.preference.functions:
             return self, multipliers
         here, y = self.touched(multipliers)
-        loose, moving, is_settled = here._loose(point), self.moving, True
-        if moving is not None:
+        loose = here._loose(point)
+        is_settled = True
+        if self.moving is not None:
             # A program may leave a tangent that binds beside the solution, in a direction without curvature, where the
             # Hessian is another one.
-            away = float((np.abs(point - moving.centre - multipliers[len(y) :]) / moving.sizes).max())
-            is_settled = away <= AWAY or not (y[len(self.constraints.rows) :] > 0).any()
+            beside = point - self.moving.centre - multipliers[len(y) :]
+            binds = (y[len(self.constraints.rows) :] > 0).any()
+            is_settled = not binds or float((np.abs(beside) / self.moving.sizes).max()) <= AWAY
         if is_settled and not len(loose):
             return self, multipliers
         if self.n_cuts >= N_CUTS:
@@ -285,7 +286,7 @@ class Tangents:
                 residual=math.inf,
                 n_steps=N_CUTS,
             )
-        if self.centre is not None and (self.n_cuts < N_MOVES or not len(loose)):
+        if self.moving is not None and (self.n_cuts < N_MOVES or not len(loose)):
             there = replace(self.touching(self.constraints, point), n_cuts=self.n_cuts + 1)
             return there, np.append(y, np.zeros(len(point)))
         return here._cut(point, loose), np.insert(y, here._place(loose), 0.0)
@@ -295,20 +296,22 @@ class Tangents:
 
         Of fixed tangents of a convex constraint, those that bind: a long search must not keep all.
         """
-        if self.centre is not None:
-            y, p = np.split(multipliers, [len(self.offsets)])
-            return self.touching(self.constraints, self.centre + p), np.append(np.maximum(y, 0.0), np.zeros(len(p)))
-        kept = (self.constraint < len(self.constraints.rows)) | (multipliers > 0)
-        fewer = type(self)(self.constraints, self.normals[kept], self.offsets[kept], self.constraint[kept])
-        return fewer, np.maximum(multipliers[kept], 0.0)
+        y = np.maximum(multipliers, 0.0)
+        if self.moving is not None:
+            there, _ = self.touched(multipliers)
+            moving = replace(self.moving, centre=self.moving.centre + multipliers[len(self.offsets) :])
+            y[len(self.offsets) :] = 0.0
+            return replace(there, moving=moving), y
+        kept = (self.constraint < len(self.constraints.rows)) | (y > 0)
+        return Tangents(self.constraints, self.normals[kept], self.offsets[kept], self.constraint[kept]), y[kept]
 
     def _loose(self, point: Vector) -> Indices:
         """The constraints above their allowance, and above all their tangents, by more than the tolerance.
 
         Where the largest excess alone is paid for, the tangents of other constraints count as well.
         """
-        allowance, preference = self.constraints.allowance, self.constraints.preference
-        modelled = np.full(len(allowance), -math.inf)
+        preference = self.constraints.preference
+        modelled = np.full(len(self.constraints.allowance), -math.inf)
         np.maximum.at(modelled, self.constraint, self.normals @ point - self.offsets)
         if math.isinf(preference.norm) and not preference.is_hard:
             modelled[:] = modelled.max(initial=-math.inf)
@@ -327,10 +330,11 @@ class Tangents:
         functions = [self.constraints.preference.functions[j - len(self.constraints.rows)] for j in which]
         slopes = np.array([function.slope(point) for function in functions])
         ends = self.constraints.allowance[which] + slopes @ point - [function.value(point) for function in functions]
-        place, n_cuts = self._place(which), self.n_cuts + 1
-        normals, offsets = np.insert(self.normals, place, slopes, axis=0), np.insert(self.offsets, place, ends)
+        place = self._place(which)
+        normals = np.insert(self.normals, place, slopes, axis=0)
+        offsets = np.insert(self.offsets, place, ends)
         constraint = np.insert(self.constraint, place, which)
-        return replace(self, normals=normals, offsets=offsets, constraint=constraint, n_cuts=n_cuts)
+        return replace(self, normals=normals, offsets=offsets, constraint=constraint, n_cuts=self.n_cuts + 1)
 
 
 def signed_multipliers(weights: Vector, beta: Vector) -> Multipliers:
@@ -369,9 +373,9 @@ def check_norm(norm: float, kind: str) -> None:
         raise InvalidModel(f"the {kind} norm must be 1, 2 or infinity, got {norm}; no solver here takes another norm")
 
 
-def _checked_allowance(given_by: Mismatch | Preference, kind: str) -> Allowance:
-    """The allowance, read-only; a bad norm, penalty or allowance is refused."""
-    check_norm(given_by.norm, kind)
-    if not given_by.penalty > 0:
-        raise InvalidModel(f"the {kind} penalty must be positive (infinite for hard), got {given_by.penalty}")
-    return checked_allowance(given_by.allowance, f"the {kind} allowance")
+def _check(given: Mismatch | Preference, kind: str) -> None:
+    """Refuse a bad norm, penalty or allowance, and make the allowance read-only."""
+    check_norm(given.norm, kind)
+    if not given.penalty > 0:
+        raise InvalidModel(f"the {kind} penalty must be positive (infinite for hard), got {given.penalty}")
+    set_fields(given, allowance=checked_allowance(given.allowance, f"the {kind} allowance"))

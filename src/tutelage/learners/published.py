@@ -40,7 +40,7 @@ class _ScheduledLearner(EntropyLearner, ABC):
         super().__post_init__()
         if self.max_steps < 1:
             raise InvalidModel(f"max_steps must be at least one, got {self.max_steps}")
-        if self.dual.constraints.names != self.domain.preference_names:
+        if self.constraints.names != self.domain.preference_names:
             raise InvalidModel("the published schedule limits every preference; give an allowance to 'others' too")
 
     @abstractmethod
@@ -62,33 +62,35 @@ class _ScheduledLearner(EntropyLearner, ABC):
         """
         if check_lesson(self.domain, lesson).initial is not None:
             return respond_there(self, lesson, time_limit=time_limit, progress=progress)
-        domain, dual, shown = self.domain, self.dual, lesson.expectation
-        tangents = Tangents.linear(dual.constraints)
+        shown = lesson.expectation
+        tangents = Tangents.linear(self.constraints)
         with watched(time_limit, progress):
             if self.preference.is_hard:
-                require_feasible(domain, tangents.half_spaces())
-            multipliers, n_steps, ended = self._ascend(shown, dual.constraints.allowance)
+                require_feasible(self.domain, tangents.half_spaces())
+            multipliers, n_steps, ended = self._ascend(shown)
         x = np.concatenate([multipliers.lower - multipliers.upper, multipliers.preference])
-        reached = replace(dual.program(shown, tangents).evaluated(x), n_steps=n_steps, ended=ended)
-        return replace(dual.response(lesson, reached, tangents), multipliers=multipliers)
+        reached = replace(self.dual.program(shown, tangents).evaluated(x), n_steps=n_steps, ended=ended)
+        return replace(self.dual.response(lesson, reached, tangents), multipliers=multipliers)
 
-    def _ascend(self, shown: Vector, allowance: Vector) -> tuple[Multipliers, int, Ended]:
+    def _ascend(self, shown: Vector) -> tuple[Multipliers, int, Ended]:
         from tutelage.bellman.backups import CompiledOperators, soft_newton
 
-        domain, mdp, zero = self.domain, self.domain.mdp, np.zeros(self.domain.n_reward)
-        now, features = Multipliers(zero, zero, np.zeros(domain.n_preference)), combined_features(domain)
+        domain, mdp = self.domain, self.domain.mdp
+        features = combined_features(domain)
+        now = signed_multipliers(np.zeros(domain.n_reward), np.zeros(domain.n_preference))
         value = solve_soft(mdp, np.zeros(mdp.n_choices)).value.copy()
         for n_steps in range(1, self.max_steps + 2):
             reward = choice_reward(mdp, features @ _weights(now))
-            policy, start = np.empty(mdp.n_choices), value.copy()
+            policy = np.empty(mdp.n_choices)
+            start = value.copy()
             error = soft_newton(CompiledOperators(mdp, reward).problem, value, policy)
             if not error * mdp.horizon <= ACCURACY:
                 solved = solve_soft(mdp, reward, accuracy=ACCURACY, start=start)
                 value, policy = solved.value.copy(), solved.policy
             reached = expectation(domain, policy)
-            new = self._step(now, 1 / np.sqrt(n_steps), shown - reached.reward, reached.preference - allowance)
-            change = float(np.linalg.norm(_weights(new) - _weights(now)))
-            now = new
+            over = reached.preference - self.constraints.allowance
+            last, now = now, self._step(now, 1 / np.sqrt(n_steps), shown - reached.reward, over)
+            change = float(np.linalg.norm(_weights(now) - _weights(last)))
             outcomes.report("gradient steps", n_steps, change)
             if change < SMALL_CHANGE and n_steps >= LEAST_STEPS:
                 return now, n_steps, Ended.SETTLED

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Readable, check_length, floats, freeze, generator
+from tutelage.arrays import ArrayLike, Readable, check_length, floats, freeze, generator, set_fields
 from tutelage.chains.expectations import Expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.constrained.problem import no_limits
@@ -39,23 +39,29 @@ class CallbackLearner(Readable):
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The function's answer as a response; raises `InvalidModel` where no policy has the expectation answered."""
-        domain, given = self.domain, self.answer(check_lesson(self.domain, lesson))
+        domain = self.domain
+        given = self.answer(check_lesson(domain, lesson))
         bias = np.zeros(len(domain.names))
-        if is_sampled := isinstance(given, Demonstrations):
+        preference = None
+        if isinstance(given, Demonstrations):
             seen = empirical_expectation(domain, given)
-            given, bias = Expectation(seen.reward, seen.preference), seen.bias
-        reward = given.reward if isinstance(given, Expectation) else floats(given, "the answer", ndim=1)
+            reward, preference, bias = seen.reward, seen.preference, seen.bias
+        elif isinstance(given, Expectation):
+            reward, preference = given.reward, given.preference
+        else:
+            reward = floats(given, "the answer", ndim=1)
         check_length(reward, domain.n_reward, "the answer", "reward features")
         best = nearest_policy(domain, reward, no_limits(domain))
-        if not is_sampled and best.value > self.match_tolerance * (1 + float(np.abs(reward).max())):
+        allowed = self.match_tolerance * (1 + float(np.abs(reward).max()))
+        if not isinstance(given, Demonstrations) and best.value > allowed:
             missing = named(domain.reward_names, reward - best.expectation.reward)
             raise InvalidModel(
                 f"no policy has the expectation answered: it differs from the nearest by {missing}; "
                 "answer with the expectation of a policy, or raise match_tolerance"
             )
-        preference = given.preference if isinstance(given, Expectation) else best.expectation.preference
+        answered = Expectation(reward, best.expectation.preference if preference is None else preference)
+        missed = freeze(np.abs(reward - lesson.expectation))
         proof = Certificate(-best.value, -best.bound, best.gap, best.n_rounds, best.ended, lesson.uncertainty)
-        answered, missed = Expectation(reward, preference), freeze(np.abs(reward - lesson.expectation))
         response = Response.of(domain, lesson, best.policy)
         return replace(response, expectation=answered, mismatch_excess=missed, certificate=proof, bias=freeze(bias))
 
@@ -76,10 +82,10 @@ class SampledLearner(Readable):
     rng: int | np.random.Generator = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("n_shown", "n_seen"):
-            if getattr(self, name) < 1:
-                raise InvalidModel(f"{name} must be at least one, got {getattr(self, name)}")
-        object.__setattr__(self, "rng", generator(self.rng))
+        for name, n in (("n_shown", self.n_shown), ("n_seen", self.n_seen)):
+            if n < 1:
+                raise InvalidModel(f"{name} must be at least one, got {n}")
+        set_fields(self, rng=generator(self.rng))
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The learner's response to a sample of the lesson, with the expectation of sampled trajectories."""

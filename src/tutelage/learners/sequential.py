@@ -24,7 +24,7 @@ from tutelage.learners.penalties import Preference
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import InvalidModel
-from tutelage.roles import Lesson, Response, check_lesson
+from tutelage.roles import Lesson, Response, check_lesson, recalled
 
 # The error of the soft value: gradient steps keep what it leaves of the policy's error.
 STEP_ACCURACY = 1e-11
@@ -62,20 +62,21 @@ class SequentialLearner(Readable):
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The response after `n_steps` steps from where the last one ended."""
-        if after is not None and after.memory is not None:
-            x, b = after.memory["weights"], after.memory["costs"]
+        domain = self.domain
+        if memory := recalled(after):
+            x, b = memory["weights"], memory["costs"]
         else:
-            x = np.zeros(self.domain.n_reward) if self.start is None else floats(self.start, "start", ndim=1)
-            b = np.zeros(self.domain.n_preference)
-        there, limits = check_lesson(self.domain, lesson).seen_in(self.domain), self.preference.on(self.domain)
+            x = np.zeros(domain.n_reward) if self.start is None else floats(self.start, "start", ndim=1)
+            b = np.zeros(domain.n_preference)
+        there = check_lesson(domain, lesson).seen_in(domain)
+        limits = self.preference.on(domain)
         for _ in range(self.n_steps):
             reached = expectation(there, self.policy(x, b))
             slope = self._weights(x)[1].T @ (lesson.expectation - reached.reward)
             x = np.clip(x + self.rate * slope, -self.mismatch_penalty, self.mismatch_penalty)
             if self.violation_penalty > 0:
                 b = np.clip(b + self.rate * (reached.preference - limits.allowance), 0.0, self.violation_penalty)
-        memory = {"weights": x, "costs": b}
-        return Response.of(self.domain, lesson, self.policy(x, b), weights=x, memory=memory)
+        return Response.of(domain, lesson, self.policy(x, b), weights=x, memory={"weights": x, "costs": b})
 
     def policy(self, parameters: Vector, costs: Vector) -> Vector:
         """(C,), the soft policy of the reward a(x) and the costs b."""

@@ -2,17 +2,20 @@
 
     minimise   P0 @ V(base + lift @ x) - offset @ x + sum over blocks of h(x_block)
 
+It is solved in z = x / unit, with the objective divided by the horizon, so that expectations are of order one.
 The dual of every entropy learner has this form (`dual`). Convex preference constraints bring a further part, whose
 variables are their multipliers and the point at which their tangents touch (`convex_constraints`).
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from tutelage.arrays import EPSILON, Matrix, Vector
+from tutelage.arrays import EPSILON, Matrix, Vector, set_fields
 from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
 from tutelage.constrained.problem import or_one
 from tutelage.convex.blocks import Block, contained, parts, residual
@@ -30,6 +33,8 @@ GAP_TOLERANCE = 1e-8
 COOLING = 4.0
 # What a step may have to cost at first, in nats, where some policy goes on for ever.
 COSTS = tuple(4.0**k for k in range(-1, 12))
+# The default of `unit`: that of each entry's feature.
+BY_FEATURES: Any = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +42,7 @@ class SoftProgram:
     """base: (d,), fixed weights of the features. lift: (d, n). offset: (n,). blocks: they partition x in order.
 
     moving: the convex constraints, whose variables are the last of x; lift and offset have only those before them.
+    unit: of the entries of x. features: those of the domain. scaled: the blocks in z.
     """
 
     domain: Domain
@@ -45,49 +51,84 @@ class SoftProgram:
     offset: Vector
     blocks: list[Block]
     moving: Moving | None = None
+    unit: Vector = BY_FEATURES
+    features: Matrix = field(init=False)
+    scaled: list[Block] = field(init=False)
+
+    def __post_init__(self) -> None:
+        set_fields(self, features=combined_features(self.domain))
+        unit = self._units() if self.unit is BY_FEATURES else self.unit
+        units = [float(unit[part][0]) if block.is_ball else unit[part] for block, part in parts(self.blocks)]
+        scaled = [block.in_units(own, self.share) for block, own in zip(self.blocks, units, strict=True)]
+        set_fields(self, unit=unit, scaled=scaled)
+
+    @property
+    def share(self) -> float:
+        """One step as a share of the horizon."""
+        return 1 / self.domain.mdp.steps
+
+    def _units(self) -> Vector:
+        """Each unit is a power of two, free of rounding; one for all entries of a ball."""
+        size = np.abs(self.features @ self.lift).max(axis=0)
+        # A feature that is zero everywhere has the size of what was shown or is allowed of it.
+        slope = np.concatenate([block.slope for block in self.blocks])[: len(size)]
+        size = np.where(size > 0, size, self.share * np.maximum(np.abs(self.offset), slope))
+        if self.moving is not None:
+            largest = self.moving.sizes
+            slopes = np.array([function.slope(self.moving.centre) for function in self.moving.functions])
+            size = np.concatenate([size, self.share * (np.abs(slopes) @ largest), 1 / largest])
+        unit = np.exp2(-np.round(np.log2(or_one(size))))
+        for block, part in parts(self.blocks):
+            if block.is_ball:
+                # That of the largest; an entry that is always zero has no size.
+                unit[part] = unit[part].min(where=size[part] > 0, initial=np.inf) if size[part].any() else 1.0
+        return unit
 
     def at(self, x: Vector) -> Point:
-        n, d_r = len(self.offset), self.domain.n_reward
-        weights, value = self.base + self.lift @ x[:n], -float(self.offset @ x[:n])
+        """The weights at x, and the terms beside V."""
+        n = len(self.offset)
+        weights = self.base + self.lift @ x[:n]
+        value = -float(self.offset @ x[:n])
         if self.moving is None:
             return Point(weights, self.lift, value, -self.offset, np.zeros((0, 0)))
         touch = self.moving.touch(x[n:])
+        d_r = self.domain.n_reward
         weights[d_r:] += touch.weights
         jacobian = np.hstack([self.lift, np.vstack([np.zeros((d_r, len(x) - n)), touch.jacobian])])
-        return Point(weights, jacobian, value + touch.value, np.append(-self.offset, touch.slope), touch.curvature)
+        slope = np.append(-self.offset, touch.slope)
+        return Point(weights, jacobian, value + touch.value, slope, touch.curvature)
 
     def minimise(
         self, start: Vector, near: SoftExpansion | None = None, *, tolerance: float | None = None, gap: float = 0.0
     ) -> SoftMinimum:
         """Newton's method from a start (n,). near: an expansion at nearby weights.
 
-        tolerance: of the gradient, where all entries of x are of one size; without one, each gets a unit of its own.
-        gap: the duality gap that is small enough, in nats, where every set is bounded: it then proves the value.
+        tolerance: of the gradient, where it alone counts. gap: the duality gap that is small enough, in nats, where
+        every set is bounded: it then proves the value.
         """
-        scaled, share = _Normalised.of(self, near), 1 / self.domain.mdp.steps
+        bounded = [np.isfinite(block.radius).all() for block in self.scaled]
         # One unit of the residual may cost as much as the largest penalty.
-        radii = [float(np.max(b.radius, initial=0.0)) for b in scaled.blocks if np.isfinite(b.radius).all()]
-        error, apart = RESIDUAL_TOLERANCE / max([1.0, *radii]), GAP_TOLERANCE / self.domain.mdp.steps
+        radii = [np.max(block.radius, initial=0.0) for block, ends in zip(self.scaled, bounded, strict=True) if ends]
+        error = RESIDUAL_TOLERANCE / float(max([1.0, *radii]))
+        apart = self.share * GAP_TOLERANCE
         if tolerance is not None:
-            blocks = [block.in_units(1.0, share) for block in self.blocks]
-            scaled = replace(scaled, unit=np.ones(len(start)), blocks=blocks)
-            error, apart = share * tolerance, math.inf
-        if gap > 0 and self.moving is None and all(np.isfinite(block.radius).all() for block in self.blocks):
-            error, apart = math.inf, max(apart, share * gap)
+            error, apart = self.share * tolerance, math.inf
+        elif gap > 0 and self.moving is None and all(bounded):
+            error, apart = math.inf, max(apart, self.share * gap)
+        expand = partial(self._expand, near=near)
         try:
-            inside = scaled.finite(contained(scaled.blocks, start / scaled.unit))
-            minimum = proximal_newton(scaled.expand, scaled.blocks, inside, tolerance=error, gap_tolerance=apart)
+            inside = self._finite(contained(self.scaled, start / self.unit), near)
+            minimum = proximal_newton(expand, self.scaled, inside, tolerance=error, gap_tolerance=apart)
         except NotConverged as failure:
             if isinstance(failure.answer, Solution):
-                failure.answer = scaled.in_given_units(failure.answer)
+                failure.answer = self._in_given_units(failure.answer)
             raise
-        return scaled.in_given_units(minimum)
+        return self._in_given_units(minimum)
 
     def evaluated(self, x: Vector) -> SoftMinimum:
         """A point x of the set, with its residual and its bound; one near x where the value there is infinite."""
-        scaled = _Normalised.of(self, None)
-        inside = scaled.finite(x / scaled.unit)
-        return scaled.in_given_units(proximal_newton(scaled.expand, scaled.blocks, inside, tolerance=math.inf))
+        inside = self._finite(x / self.unit)
+        return self._in_given_units(proximal_newton(self._expand, self.scaled, inside, tolerance=math.inf))
 
     def residual(self, x: Vector, gradient: Vector, own: Vector) -> float:
         """The residual at x of a policy whose expectations give another gradient (n,) than its own, that of f at x.
@@ -95,9 +136,9 @@ class SoftProgram:
         The largest violation of the optimality conditions, one of which is that both are equal; in the units of
         `minimise`.
         """
-        scaled, share = _Normalised.of(self, None), 1 / self.domain.mdp.steps
-        apart = float(np.abs(share * scaled.unit * (gradient - own)).max())
-        return max(residual(share * scaled.unit * gradient, scaled.blocks, x / scaled.unit), apart)
+        unit = self.share * self.unit
+        apart = float(np.abs(unit * (gradient - own)).max())
+        return max(residual(unit * gradient, self.scaled, x / self.unit), apart)
 
     def cooled(self) -> Iterator[SoftMinimum]:
         """The minima at falling temperatures; the last is that of this program, and the others need not be exact.
@@ -107,10 +148,11 @@ class SoftProgram:
         program of x / T with base and penalties divided by T. At the first temperature Newton's method converges from
         zero; later minima are nearly linear in T, which yields the guess of the next one.
         """
-        n = sum(map(len, self.blocks))
+        n = len(self.unit)
         # The places at which tangents touch do not grow with prices.
         is_price = np.arange(n) < n - (0 if self.moving is None else len(self.moving.centre))
-        n_colder, near, x, last = math.ceil(math.log(self.warmest, COOLING)), None, np.zeros(n), np.zeros(n)
+        n_colder = math.ceil(math.log(self.warmest, COOLING))
+        near, x, last = None, np.zeros(n), np.zeros(n)
         for k in range(n_colder, -1, -1):
             warm = COOLING**k
             blocks = [block.in_units(warm, 1 / warm) for block in self.blocks]
@@ -122,104 +164,76 @@ class SoftProgram:
                     raise
                 minimum = failure.answer
             yield minimum
-            reached, near = np.where(is_price, warm * minimum.answer.x, minimum.answer.x), minimum.answer.here.source
+            near = minimum.answer.here.source
+            reached = np.where(is_price, warm, 1.0) * minimum.answer.x
             ahead = (reached - last) / COOLING if k < n_colder else 0.0
             x, last = np.where(is_price, reached + ahead, reached), reached
 
     @property
     def warmest(self) -> float:
         """The temperature at which no penalty is larger than the entropy of one step, and at least one."""
-        features = combined_features(self.domain)
-        size, steps = np.abs(features @ self.lift).max(axis=0, initial=0.0), self.domain.mdp.steps
-        highest = [1.0, float(np.abs(features @ self.base).max())]
+        size = np.abs(self.features @ self.lift).max(axis=0, initial=0.0)
+        highest = [1.0, float(np.abs(self.features @ self.base).max())]
         for block, part in parts(self.blocks):
             largest = float(size[part].max(initial=0.0))
             price = np.max(block.radius, initial=0.0)
             if np.any(block.curvature):
                 # A square is paid for as far as expectations reach.
-                price = steps * largest / np.max(block.curvature)
+                price = self.domain.mdp.steps * largest / np.max(block.curvature)
             highest.append(largest * float(price))
         return max(price for price in highest if math.isfinite(price))
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Normalised:
-    """The same program in z = x / unit, with the objective divided by the horizon: expectations are of order one."""
-
-    program: SoftProgram
-    features: Matrix
-    unit: Vector
-    blocks: list[Block]
-    near: SoftExpansion | None
-
-    @classmethod
-    def of(cls, program: SoftProgram, near: SoftExpansion | None) -> "_Normalised":
-        """Each unit is a power of two, free of rounding; one for all entries of a ball."""
-        features = combined_features(program.domain)
-        share, blocks = 1 / program.domain.mdp.steps, []
-        size = np.abs(features @ program.lift).max(axis=0)
-        # A feature that is zero everywhere has the size of what was shown or is allowed of it.
-        slope = np.concatenate([block.slope for block in program.blocks])[: len(size)]
-        size = np.where(size > 0, size, share * np.maximum(np.abs(program.offset), slope))
-        if program.moving is not None:
-            slopes = np.array([function.slope(program.moving.centre) for function in program.moving.functions])
-            size = np.concatenate([size, share * (np.abs(slopes) @ program.moving.sizes), 1 / program.moving.sizes])
-        unit = np.exp2(-np.round(np.log2(or_one(size))))
-        for block, part in parts(program.blocks):
-            if block.is_ball:
-                # That of the largest; an entry that is always zero has no size.
-                unit[part] = unit[part].min(where=size[part] > 0, initial=np.inf) if size[part].any() else 1.0
-            blocks.append(block.in_units(float(unit[part][0]) if block.is_ball else unit[part], share))
-        return cls(program, features, unit, blocks, near)
-
-    def expand(self, z: Vector, last: SoftExpansion | None) -> Expansion[SoftExpansion]:
-        """f and its derivatives at z, in these units. last: the expansion at the last point."""
-        program, share, x = self.program, 1 / self.program.domain.mdp.steps, self.unit * z
-        weights, jacobian, simple, slope, curvature = program.at(x)
-        to_weights = jacobian * self.unit
-        near = self.near if last is None else last
+    def _expand(
+        self, z: Vector, last: SoftExpansion | None, near: SoftExpansion | None = None
+    ) -> Expansion[SoftExpansion]:
+        """f and its derivatives at z, in these units. last: the expansion at the last point; near: before the first."""
+        at = self.at(self.unit * z)
+        start = near if last is None else last
         # The last steps are so short that the value at the last point, to first order, is nearly exact already.
-        moved = math.inf if near is None else float(np.abs(self.features @ (weights - near.weights)).max())
-        accuracy = 1e-10 if moved > 1e-6 else 1e-14
+        is_short = start is not None and float(np.abs(self.features @ (at.weights - start.weights)).max()) <= 1e-6
+        accuracy = 1e-14 if is_short else 1e-10
         try:
-            soft = soft_expansion(program.domain.mdp, self.features, weights, near=near, accuracy=accuracy)
+            soft = soft_expansion(self.domain.mdp, self.features, at.weights, near=start, accuracy=accuracy)
         except EndlessValue:
             if last is None:
                 raise
             return Expansion(math.inf, np.zeros_like(z), np.eye(len(z)), 0.0, 0.0, last)
-        reached, hessian = to_weights.T @ soft.expectation, to_weights.T @ soft.jacobian @ to_weights
-        gradient, last_of = reached + self.unit * slope, slice(len(z) - len(curvature), len(z))
-        hessian[last_of, last_of] += self.unit[last_of, None] * curvature * self.unit[last_of]
+        lift = at.jacobian * self.unit
+        reached = lift.T @ soft.expectation
+        hessian = lift.T @ soft.jacobian @ lift
+        moving = slice(len(z) - len(at.curvature), len(z))
+        hessian[moving, moving] += self.unit[moving, None] * at.curvature * self.unit[moving]
         # The rounding error of the differences of the soft value V, and so the relative error of the policy exp(Q - V).
         low, high = float(soft.solved.value.min()), float(soft.solved.value.max())
-        ulps = 16 * EPSILON * max(abs(low), abs(high)) + soft.solved.error_bound
-        apart = 16 * EPSILON * (high - low + float(np.abs(self.features @ weights).max()))
-        noise = share * apart * (1 + float(np.abs(reached).max(initial=0.0)))
-        value, value_noise = share * (soft.soft_return + simple), share * (ulps + EPSILON * abs(simple))
-        return Expansion(value, share * gradient, share * hessian, noise, value_noise, soft)
+        apart = 16 * EPSILON * (high - low + float(np.abs(self.features @ at.weights).max()))
+        error = 16 * EPSILON * max(abs(low), abs(high)) + soft.solved.error_bound + EPSILON * abs(at.value)
+        noise = self.share * apart * (1 + float(np.abs(reached).max(initial=0.0)))
+        value, gradient = self.share * (soft.soft_return + at.value), self.share * (reached + self.unit * at.slope)
+        return Expansion(value, gradient, self.share * hessian, noise, self.share * error, soft)
 
-    def finite(self, z: Vector) -> Vector:
+    def _finite(self, z: Vector, near: SoftExpansion | None = None) -> Vector:
         """A point where the soft value is finite: z, or one at which going on costs enough.
 
         There every variable whose feature has one sign makes it cost, more and more.
         """
-        if np.isfinite(self.program.domain.mdp.horizon):
+        if np.isfinite(self.domain.mdp.horizon):
             return z
-        slopes = self.features @ self.program.lift
+        slopes = self.features @ self.lift
         costs = np.zeros(len(z))
         costs[: slopes.shape[1]] = (slopes <= 0).all(axis=0).astype(np.float64) - (slopes >= 0).all(axis=0)
         for cost in (0.0, *COSTS):
-            tried = contained(self.blocks, z + cost * costs)
+            tried = contained(self.scaled, z + cost * costs)
             try:
-                self.expand(tried, None)
+                self._expand(tried, None, near)
                 return tried
             except EndlessValue as failure:
                 last = failure
         raise last
 
-    def in_given_units(self, minimum: SoftMinimum) -> SoftMinimum:
+    def _in_given_units(self, minimum: SoftMinimum) -> SoftMinimum:
         """The minimum as a function of x."""
-        per_unit, here = self.program.domain.mdp.steps / self.unit, minimum.answer.here
+        here = minimum.answer.here
+        per_unit = self.domain.mdp.steps / self.unit
         hessian = per_unit[:, None] * here.hessian / self.unit
         there = replace(here, gradient=per_unit * here.gradient, hessian=hessian)
         return replace(minimum, answer=Reached(self.unit * minimum.answer.x, there))

@@ -46,15 +46,17 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
     stored, multipliers = response.certificate, response.multipliers
     if stored is None or multipliers is None or response.learned_weights is None:
         raise InvalidModel("it lacks the certificate, the multipliers or the weights of its learner")
-    learner, shown = moved(learner, response.lesson), response.lesson.expectation
-    domain, constraints = learner.domain, learner.preference.on(learner.domain)
-    reached, unit = expectation(domain, response.policy), or_one(sizes(domain))
+    shown = response.lesson.expectation
+    learner = moved(learner, response.lesson)
+    domain, constraints = learner.domain, learner.constraints
+    reached = expectation(domain, response.policy)
+    unit = or_one(sizes(domain))
     deviation, of_reward = reached.reward - shown, unit[: domain.n_reward]
-    mismatch = Mismatch() if isinstance(learner, HardLearner) else learner.mismatch.on(domain)
-    excess, largest = constraints.excess(reached.preference), constraints.sizes(reached.preference)
+    mismatch = Mismatch() if isinstance(learner, HardLearner) else learner.dual.mismatch
+    excess = constraints.excess(reached.preference)
     check_same("reward_there", response.compared, reached.reward, of_reward)
     check_same("mismatch_excess", response.mismatch_excess, mismatch.excess(deviation), of_reward)
-    check_same("violation_excess", response.violation_excess, excess, largest)
+    check_same("violation_excess", response.violation_excess, excess, constraints.sizes(reached.preference))
     a, y = multipliers.lower - multipliers.upper, multipliers.preference
     with np.errstate(over="ignore", invalid="ignore"):
         weights = np.concatenate([a, -(constraints.rows.T @ y)])
@@ -63,7 +65,8 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
         raise InvalidModel("its multipliers are larger than any bound needs")
     check_same("learned_weights", response.learned_weights, weights, 1 + np.abs(weights))
     if isinstance(learner, HardLearner):
-        primal, size = -float(np.linalg.norm(deviation, learner.norm)), float(of_reward.max())
+        primal = -float(np.linalg.norm(deviation, learner.norm))
+        size = float(of_reward.max())
         bound = _distance_bound(learner, a, y, weights, shown)
     else:
         primal = causal_entropy(domain.mdp, response.policy) - learner.dual.paid(deviation, reached.preference)
@@ -79,8 +82,9 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
 
 def _dual(learner: GenericLearner, a: Vector, y: Vector, weights: Vector, shown: Vector) -> float:
     """The dual objective at (a, y); infinite outside its set."""
-    mdp, x = learner.domain.mdp, np.concatenate([a, y])
-    blocks = learner.dual.blocks(Tangents.linear(learner.dual.constraints))
+    mdp = learner.domain.mdp
+    x = np.concatenate([a, y])
+    blocks = learner.dual.blocks(Tangents.linear(learner.constraints))
     if (np.abs(x - contained(blocks, x)) > ACCEPTED_SHARE * (1 + np.abs(x))).any():
         return np.inf
     value = mdp.initial @ solve_soft(mdp, combined_features(learner.domain) @ weights).value
@@ -89,8 +93,9 @@ def _dual(learner: GenericLearner, a: Vector, y: Vector, weights: Vector, shown:
 
 def _distance_bound(learner: HardLearner, a: Vector, y: Vector, weights: Vector, shown: Vector) -> float:
     """Minus the bound on the distance that the multipliers prove; infinite where they are negative."""
-    mdp, length = learner.domain.mdp, float(np.linalg.norm(a, DUAL_NORM[learner.norm]))
-    if len(y) and y.min() < -ACCEPTED_SHARE * (1 + np.abs(y).max()):
+    mdp = learner.domain.mdp
+    length = float(np.linalg.norm(a, DUAL_NORM[learner.norm]))
+    if y.min(initial=0.0) < -ACCEPTED_SHARE * (1 + np.abs(y).max(initial=0.0)):
         return np.inf
     if length == 0:
         return 0.0
@@ -104,21 +109,21 @@ def learner_arrays(learner: object) -> dict[str, Any]:
         return {}
     if type(learner).respond not in (GenericLearner.respond, HardLearner.respond):
         return {}  # a subclass that answers in its own way
-    constraints = learner.preference.on(learner.domain)
+    slack = np.zeros(0)
     if isinstance(learner, GenericLearner):
         mismatch, preference = learner.dual.mismatch, learner.preference
         numbers = [mismatch.norm, mismatch.penalty, mismatch.squared, preference.norm, preference.penalty]
         slack = np.asarray(mismatch.allowance)
-    elif learner.entropic_within is not None:
-        return {}
+    elif learner.entropic_within is None:
+        numbers = [learner.norm]
     else:
-        numbers, slack = [learner.norm], np.zeros(0)
+        return {}
     return {
         "learner.domain": np.array(_checksum(learner.domain)),
         "learner.numbers": np.array(numbers, dtype=np.float64),
         "learner.mismatch_allowance": slack,
-        "learner.violation_allowance": constraints.allowance,
-        "learner.rows": constraints.rows,
+        "learner.violation_allowance": learner.constraints.allowance,
+        "learner.rows": learner.constraints.rows,
     }
 
 
@@ -126,11 +131,11 @@ def stored_learner(archive: Mapping[str, NDArray[Any]], domain: Domain) -> Gener
     """The learner of `learner_arrays`; None where none is stored, or where it had other features than the domain."""
     if "learner.domain" not in archive or archive["learner.domain"] != _checksum(domain):
         return None
-    names = ("numbers", "mismatch_allowance", "violation_allowance", "rows")
-    missing = [name for name in names if f"learner.{name}" not in archive]
-    if missing:
-        raise InvalidModel(f"it lacks 'learner.{missing[0]}'")
-    numbers, slack, allowance, rows = (archive[f"learner.{name}"] for name in names)
+    names = [f"learner.{name}" for name in ("numbers", "mismatch_allowance", "violation_allowance", "rows")]
+    for name in names:
+        if name not in archive:
+            raise InvalidModel(f"it lacks {name!r}")
+    numbers, slack, allowance, rows = (archive[name] for name in names)
     if numbers.dtype != np.float64 or numbers.shape not in ((1,), (5,)):
         raise InvalidModel(f"learner.numbers must be one or five numbers, got {numbers!r}")
     if len(numbers) == 1:

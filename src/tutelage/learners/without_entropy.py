@@ -27,22 +27,30 @@ def optimum_within(
     Where many policies are optimal, a linear program returns corners, each of which may violate a constraint that their
     mean satisfies. The mean of solutions is at least as good as they are, so that it is optimal once it is feasible.
     """
-    domain, visits = constraints.domain, np.zeros(constraints.domain.mdp.n_choices)
+    domain = constraints.domain
+    visits = np.zeros(domain.mdp.n_choices)
     tangents: Tangents = Tangents.opening(constraints).fixed()
     n_solved = 0
     while True:
-        optimum, n_solved = solve(tangents.half_spaces()), n_solved + 1
+        n_solved += 1
+        optimum = solve(tangents.half_spaces())
         tighter, _ = tangents.tightened(optimum.expectation.preference, optimum.multipliers)
         if tighter is tangents:
             return optimum, tangents
         # The last solutions count most: the first tangents are far from the constraints.
-        visits = visits + max(1 / n_solved, 0.1) * (occupancy(domain.mdp, optimum.policy) - visits)
+        visits += max(1 / n_solved, 0.1) * (occupancy(domain.mdp, optimum.policy) - visits)
         policy = policy_from_occupancy(domain.mdp, visits)
         reached = expectation(domain, policy)
-        is_kept = constraints.excess(reached.preference) <= ABOVE * constraints.sizes(reached.preference)
-        if is_kept.all() and abs(value(reached) - optimum.bound) <= optimum.gap + ABOVE * unit:
-            return replace(optimum, policy=policy, expectation=reached, value=value(reached)), tangents
+        earned = value(reached)
+        if is_within(constraints, reached) and abs(earned - optimum.bound) <= optimum.gap + ABOVE * unit:
+            return replace(optimum, policy=policy, expectation=reached, value=earned), tangents
         tangents = tighter
+
+
+def is_within(constraints: Constraints, reached: Expectation) -> bool:
+    """Whether a policy with this expectation meets the constraints, up to rounding."""
+    point = reached.preference
+    return bool((constraints.excess(point) <= ABOVE * constraints.sizes(point)).all())
 
 
 def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum:
@@ -51,16 +59,16 @@ def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum
     Distances by one cone program, where it is exact enough; other convex constraints by tangents. multipliers: (m,),
     one for each constraint.
     """
-    domain, functions = constraints.domain, constraints.preference.functions
+    domain = constraints.domain
+    functions = constraints.preference.functions
     radii = constraints.allowance[len(constraints.rows) :].tolist()
     convex = zip(functions, radii, strict=True)
     balls = [Ball(*function.distance, radius) for function, radius in convex if function.distance is not None]
     if balls and len(balls) == len(functions):
-        solved = best_within_balls(domain, weights, constraints.half_spaces(), balls)
+        solved = best_within_balls(domain, weights, Tangents.linear(constraints).half_spaces(), balls)
         if solved is not None:
             optimum, t = solved
-            point = optimum.expectation.preference
-            if (constraints.excess(point) <= ABOVE * constraints.sizes(point)).all():
+            if is_within(constraints, optimum.expectation):
                 return replace(optimum, multipliers=np.append(optimum.multipliers, np.linalg.norm(t, axis=1)))
     optimum, tangents = optimum_within(
         constraints,

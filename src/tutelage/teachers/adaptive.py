@@ -51,13 +51,14 @@ def cuts(domain: Domain, rounds: Sequence[Round], slack: Callable[[Round], float
 
     slack: the distance by which each cut is moved towards the lesson.
     """
-    differing = [(number, taught) for number, taught in enumerate(rounds, start=1) if distance(taught) > 0]
-    normals, offsets = np.zeros((len(differing), domain.n_reward)), np.zeros(len(differing))
-    for row, (_, taught) in enumerate(differing):
-        done = taught.response.expectation.reward
-        normals[row] = (taught.lesson.expectation - done) / distance(taught)
-        offsets[row] = normals[row] @ done + slack(taught)
-    return reward_limits(domain, normals, offsets, [f"the cut of round {number}" for number, _ in differing])
+    normals, offsets, names = [], [], []
+    for number, taught in enumerate(rounds, start=1):
+        if distance(taught) > 0:
+            done = taught.response.expectation.reward
+            normals.append((taught.lesson.expectation - done) / distance(taught))
+            offsets.append(float(normals[-1] @ done) + slack(taught))
+            names.append(f"the cut of round {number}")
+    return reward_limits(domain, np.reshape(normals, (-1, domain.n_reward)), np.array(offsets), names)
 
 
 def are_contradicted(domain: Domain, limits: HalfSpaces, rounds: Sequence[Round]) -> bool:
@@ -123,7 +124,8 @@ class CutTeacher(BaseTeacher):
 
     def _assessed(self, rounds: Sequence[Round]) -> tuple[Advice, ConstrainedOptimum | None]:
         """The bound, with the reason to stop if there is one; and the best policy within the cuts, if there is any."""
-        limits, best, bound = self.estimate(rounds), None, math.inf
+        limits = self.estimate(rounds)
+        best, bound = None, math.inf
         rewards = mean_rewards(rounds, self.true_weights)
         with suppress(InfeasibleConstraints):
             best = best_policy(self.domain, self.true_weights, limits)
@@ -132,7 +134,9 @@ class CutTeacher(BaseTeacher):
             if excess <= 0 and not are_contradicted(self.domain, limits, rounds):
                 bound = best.bound
         reason = self._reason_to_end(rewards, rounds[-1], best, bound)
-        return Advice(None, reason + doubt(bound) if reason else "", bound), best
+        if reason:
+            reason += doubt(bound)
+        return Advice(None, reason, bound), best
 
     def _end(self, rounds: Sequence[Round], ended: Advice) -> Advice:
         return close(rounds, mean_rewards(rounds, self.true_weights), ended, self.reward_unit)
@@ -168,13 +172,11 @@ class VolumeSearchTeacher(CutTeacher):
         super().__post_init__()
         if self.stop_tolerance is BY_UNITS:
             norm = float(np.linalg.norm(self.true_weights))
-            set_fields(self, stop_tolerance=1e-3 * self.reward_range / norm if norm > 0 else 1e-3 * self.feature_unit)
+            set_fields(self, stop_tolerance=1e-3 * (self.reward_range / norm if norm > 0 else self.feature_unit))
         if not 0 < self.cut_tightness <= 1:
             raise InvalidModel(f"cut_tightness must lie in (0, 1], got {self.cut_tightness}")
-        if not self.stop_tolerance > 0:
-            raise InvalidModel(f"stop_tolerance must be positive, got {self.stop_tolerance}")
-        if self.method not in ("exact", "printed"):
-            raise InvalidModel(f"method must be 'exact' or 'printed', got {self.method!r}")
+        self._check_positive("stop_tolerance")
+        self._check_choice("method", "exact", "printed")
 
     def estimate(self, rounds: Sequence[Round]) -> HalfSpaces:
         """The estimate of the feasible set: a cut for each round whose response differs from the lesson."""

@@ -12,9 +12,8 @@ After each answer
 Where the answers contradict every soft learner, the teacher plans for the soft learner with the least misfit, certifies
 nothing beyond the best policy's reward, and repeats its best lesson at the end.
 
-A teacher that sees only mu_r, or the mean of sampled trajectories, does the same. It shows lessons beyond the planned
-response, which tell more. Before it ends it looks for other learners that explain the answers and for whom another
-lesson is better, and shows the best policy for each reward feature alone that could earn more than was earned.
+A teacher that sees only mu_r, or the mean of sampled trajectories, shows lessons that tell more, and looks longer for
+other learners that explain the answers before it ends (docs/inference.md).
 """
 
 import math
@@ -76,10 +75,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.observed not in ("expectation", "reward"):
-            raise InvalidModel(f"observed must be 'expectation' or 'reward', got {self.observed!r}")
-        if not self.stop_tolerance > 0:
-            raise InvalidModel(f"stop_tolerance must be positive, got {self.stop_tolerance}")
+        self._check_choice("observed", "expectation", "reward")
+        self._check_positive("stop_tolerance")
         if min(self.max_cells, self.n_random, self.n_trajectories) < 0:
             raise InvalidModel("max_cells, n_random and n_trajectories must not be negative")
         least, most = self.reward_ends
@@ -104,9 +101,15 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     def _effort(self) -> Effort:
         return OF_SAMPLES if self.n_trajectories else OF_REWARDS
 
+    @property
+    def _ranges(self) -> Vector:
+        """(d_r,), of each reward feature's expectation."""
+        return feature_scales(self.domain).unit[: self.domain.n_reward]
+
     def adapt(self, rounds: Sequence[Round]) -> Advice:
         """The lesson for the most optimistic learner that explains the answers, or the reason to stop."""
-        unit, rewards, telling = self.reward_unit, mean_rewards(rounds, self.true_weights), None
+        rewards = mean_rewards(rounds, self.true_weights)
+        telling = None
         try:
             estimate = self.estimate(rounds, effort=self._effort, has_intervals=False)
             plan, reason = self._planned(rounds, estimate, estimate.plausible)
@@ -119,13 +122,14 @@ class AdaptiveBilevelTeacher(BaseTeacher):
                 is_open = reason != "" and self._is_open(rounds, estimate)
                 telling = self._telling(rounds, float(rewards.max()), is_open=is_open)
         except TutelageError as failure:
-            return close(rounds, rewards, Advice(None, f"no lesson could be planned: {failure}", self.ceiling), unit)
+            ended = Advice(None, f"no lesson could be planned: {failure}", self.ceiling)
+            return close(rounds, rewards, ended, self.reward_unit)
         doubt = f"; {estimate.contradiction}: nothing is certified" if estimate.contradiction else ""
         if telling is not None:
             return Advice(telling, f"the best policy for other weights, which tells more{doubt}", self.ceiling)
         if reason:
             ended = Advice(None, reason + doubt, self.bound(estimate, float(rewards.max())))
-            return close(rounds, rewards, ended, unit)
+            return close(rounds, rewards, ended, self.reward_unit)
         # The learner planned for gives the answers seen, so no bound is below what the plan promises.
         promised = f"the best lesson for the learner inferred, {plan.predicted:.4g} predicted{doubt}"
         return Advice(plan.lesson, promised, self.ceiling)
@@ -142,10 +146,11 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     ) -> tuple[LearnerEstimate, BilevelPlan, str]:
         """After a longer search: the estimate, a plan for the first rival that promises more, and no reason to end."""
         longer = self.estimate(rounds, effort=self._effort, begun=estimate.searches, has_intervals=False)
-        better = [] if np.array_equal(longer.plausible, estimate.plausible) else [longer.plausible]
+        rivals = [] if np.array_equal(longer.plausible, estimate.plausible) else [longer.plausible]
         # After this many rounds no lesson is planned for learners that do not explain the answers.
-        is_over = longer.contradiction and len(rounds) >= self.domain.n_preference + 3
-        for rival in (*better, *(() if is_over else longer.rivals)):
+        if not (longer.contradiction and len(rounds) >= self.domain.n_preference + 3):
+            rivals += longer.rivals
+        for rival in rivals:
             other, objection = self._planned(rounds, longer, rival)
             if not objection:
                 return longer, other, ""
@@ -162,17 +167,17 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         The response is optimal for it too: a_k = C_r sign(mu_hat_k - mu_k). It misses the lesson, so an answer shows
         C_r, and the noise of a sampled lesson changes nothing. An answer that matches its lesson shows next to nothing.
         """
-        domain, unit = self.domain, feature_scales(self.domain).unit[: self.domain.n_reward]
-        weights, start = _weights(plan)[: domain.n_reward], plan.response.expectation.reward
+        domain, unit = self.domain, self._ranges
+        weights = _weights(plan)[: domain.n_reward]
         side = np.where(np.abs(weights) >= (1 - 1e-6) * learner.mismatch_penalty, np.sign(weights), 0.0)
-        least = np.minimum(side, 0) * BEYOND - SAME
-        most = np.maximum(side, 0) * BEYOND + SAME
+        if not side.any():
+            return plan.lesson
+        start = plan.response.expectation.reward / unit
+        ends = np.concatenate([start, -start]) + BEYOND * np.maximum(np.append(side, -side), 0) + SAME
         normals = np.vstack([np.diag(1 / unit), -np.diag(1 / unit)])
-        offsets = np.concatenate([start / unit + most, -start / unit - least])
-        limits = reward_limits(domain, normals, offsets, [f"end {k} of the lesson" for k in range(len(offsets))])
+        limits = reward_limits(domain, normals, ends, [f"end {k} of the lesson" for k in range(len(ends))])
         with suppress(TutelageError):
-            if side.any():
-                return Lesson.from_policy(domain, best_policy(domain, side / unit, limits).policy)
+            return Lesson.from_policy(domain, best_policy(domain, side / unit, limits).policy)
         return plan.lesson
 
     def bound(self, estimate: LearnerEstimate, earned: float) -> float:
@@ -237,11 +242,10 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         domain, weights = self.domain, self.true_weights
         if len(rounds) >= domain.n_preference + 3:
             return None
-        rng, axes = np.random.default_rng(len(rounds)), np.eye(domain.n_reward)[weights != 0]
-        lessons = [optimal_lesson(domain, weights * axis) for axis in axes]
+        lessons = [optimal_lesson(domain, own) for own in np.diag(weights)[weights != 0]]
         lessons.sort(key=lambda lesson: -float(weights @ lesson.expectation))
         if is_open:
-            multiples = rng.exponential(size=(2, domain.n_reward))
+            multiples = np.random.default_rng(len(rounds)).exponential(size=(2, domain.n_reward))
             lessons += [optimal_lesson(domain, weights * multiple) for multiple in multiples]
         else:
             lessons = [lesson for lesson in lessons if weights @ lesson.expectation > earned]
@@ -250,17 +254,17 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     def _is_known(self, rounds: Sequence[Round], lesson: Lesson, tolerance: float) -> bool:
         """Whether a lesson this close was taught before."""
         shown = np.array([taught.lesson.expectation for taught in rounds])
-        unit = feature_scales(self.domain).unit[: self.domain.n_reward]
-        return bool((np.abs(shown - lesson.expectation) <= tolerance * unit).all(axis=1).any())
+        return bool((np.abs(shown - lesson.expectation) <= tolerance * self._ranges).all(axis=1).any())
 
     def _noise(self, plan: BilevelPlan) -> float:
         """One standard error of the reward seen; zero where answers are exact."""
         if not self.n_trajectories:
             return 0.0
-        domain, d_r = self.domain, self.domain.n_reward
+        domain = self.domain
         soft = soft_expansion(domain.mdp, combined_features(domain), _weights(plan))
-        covariance = count_covariance(domain, soft)[:d_r, :d_r]
-        return math.sqrt(max(float(self.true_weights @ covariance @ self.true_weights), 0.0) / self.n_trajectories)
+        weights = np.append(self.true_weights, np.zeros(domain.n_preference))
+        variance = float(weights @ count_covariance(domain, soft) @ weights)
+        return math.sqrt(max(variance, 0.0) / self.n_trajectories)
 
 
 def _weights(plan: BilevelPlan) -> Vector:

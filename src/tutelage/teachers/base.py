@@ -6,12 +6,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tutelage.arrays import EPSILON, AsVector, Readable, Vector
+from tutelage.arrays import EPSILON, AsVector, Readable, Vector, set_fields
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import Arrival, expected_reward, journey_of
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
 from tutelage.constrained.problem import ConstrainedOptimum, or_one
-from tutelage.learners.penalties import Mismatch, Preference
+from tutelage.learners.penalties import Mismatch, Preference, Tangents
 from tutelage.learners.without_entropy import best_within
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import uniform_policy
@@ -30,7 +30,7 @@ class BaseTeacher(Readable):
     true_weights: AsVector
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "true_weights", reward_vector(self.domain, self.true_weights, "true_weights"))
+        set_fields(self, true_weights=reward_vector(self.domain, self.true_weights, "true_weights"))
 
     @property
     def feature_unit(self) -> float:
@@ -46,7 +46,8 @@ class BaseTeacher(Readable):
     def reward_range(self) -> float:
         """The reward of the best policy less that of the worst: what tolerances on what is learned are relative to."""
         least, most = self.reward_ends
-        return most - least if most - least > EPSILON * max(abs(most), abs(least)) else self.reward_unit
+        is_rounding = most - least <= EPSILON * max(abs(most), abs(least))
+        return self.reward_unit if is_rounding else most - least
 
     @property
     def reward_ends(self) -> tuple[float, float]:
@@ -61,6 +62,15 @@ class BaseTeacher(Readable):
     def open(self) -> Opening:
         """An optimal policy of the unconstrained MDP."""
         return Opening(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
+
+    def _check_positive(self, *names: str) -> None:
+        for name in names:
+            if not getattr(self, name) > 0:
+                raise InvalidModel(f"{name} must be positive, got {getattr(self, name)}")
+
+    def _check_choice(self, name: str, *allowed: str) -> None:
+        if getattr(self, name) not in allowed:
+            raise InvalidModel(f"{name} must be {' or '.join(map(repr, allowed))}, got {getattr(self, name)!r}")
 
 
 class OneLessonTeacher(BaseTeacher):
@@ -139,7 +149,7 @@ def best_kept(learner: KnownLearner, true_weights: Vector) -> ConstrainedOptimum
     constraints = learner.preference.on(learner.domain)
     if learner.preference.functions:
         return best_within(constraints, true_weights)
-    return best_policy(learner.domain, true_weights, constraints.half_spaces())
+    return best_policy(learner.domain, true_weights, Tangents.linear(constraints).half_spaces())
 
 
 def optimal_lesson(domain: Domain, true_weights: Vector) -> Lesson:

@@ -65,8 +65,7 @@ class BilevelTeacher(OneLessonTeacher):
         check_known(self.domain, self.learner)
         if not hasattr(self.learner, "mismatch"):
             raise InvalidModel(f"{type(self.learner).__name__} has no mismatch penalty; use AwareCmdpTeacher")
-        if self.method not in ("exact", "frank-wolfe"):
-            raise InvalidModel(f"method must be 'exact' or 'frank-wolfe', got {self.method!r}")
+        self._check_choice("method", "exact", "frank-wolfe")
         if self.n_random < 0 or self.max_cells < 0 or not 0 < self.largest_weight < math.inf:
             raise InvalidModel("n_random and max_cells must not be negative, and largest_weight must be positive")
         if self.method == "frank-wolfe":
@@ -93,33 +92,33 @@ class BilevelTeacher(OneLessonTeacher):
         domain, preference = self.learner.domain, self.learner.preference
         if preference.is_hard:
             require_feasible(domain, Tangents.opening(preference.on(domain)).half_spaces())
+        shown = [optimal_lesson(self.domain, self.true_weights)]
         if self.method == "frank-wolfe":
-            inferred = self.learner.respond(optimal_lesson(self.domain, self.true_weights)).feature_weights
+            inferred = self.learner.respond(shown[0]).feature_weights
             start = np.zeros(domain.n_reward) if inferred is None else inferred[: domain.n_reward]
             printed = printed_bilevel(self.learner, self.true_weights, start)
             return self._verified([printed], self._unconstrained_bound())
-        # It may be impossible to keep all preferences of a soft learner, or to plan for them closely or in time.
         aware = None
+        # It may be impossible to keep all preferences of a soft learner, or to plan for them closely or in time.
         with suppress(NotConverged, *(() if preference.is_hard else (InfeasibleConstraints,))):
             aware = best_kept(self.learner, self.true_weights)
+            shown.append(Lesson.from_policy(self.domain, aware.policy))
         bound = aware.bound if aware is not None and preference.is_hard else self._unconstrained_bound()
-        shown = [optimal_lesson(self.domain, self.true_weights)]
-        shown += [] if aware is None else [Lesson.from_policy(self.domain, aware.policy)]
-        if not self._is_flat:
-            return self._verified(self._realisable(shown), bound)
-        return self._verified(self._problem.climb(self._starts(shown), self._other_starts()), bound)
+        starts, others = self._starts(shown) if self._is_flat else self._lessons(shown)
+        return self._verified(self._problem.climb(starts, others), bound)
 
     def bounded(self, plan: BilevelPlan) -> BilevelPlan:
         """The same plan with the bound that branch and bound certifies; a better lesson if the search finds one."""
         is_searched = math.isfinite(self._mismatch_set.radius) and self.domain.n_reward <= MOST_DIMENSIONS
         if self.max_cells == 0 or not is_searched or np.abs(self.true_weights).max() <= np.finfo(np.float64).tiny:
             return plan
-        problem, unit = self._problem, self.reward_unit
-        ceiling = search(problem, achieved=plan.achieved / unit, ceiling=plan.bound / unit, max_cells=self.max_cells)
+        unit = self.reward_unit
+        achieved, bound = plan.achieved / unit, plan.bound / unit
+        ceiling = search(self._problem, achieved=achieved, ceiling=bound, max_cells=self.max_cells)
         if self.method == "exact" and self._is_flat and ceiling.answer is not None:
             # Branch and bound evaluated a point that is better than the best local optimum: climb from there.
             with suppress(OutOfTime):
-                plan = self._verified([*plan.optima, *problem.climb([ceiling.answer], [])], plan.bound)
+                plan = self._verified([*plan.optima, *self._problem.climb([ceiling.answer], [])], plan.bound)
         return replace(plan, bound=max(unit * ceiling.bound, plan.achieved), n_cells=ceiling.n_steps)
 
     def _verified(self, maxima: list[LocalOptimum], bound: float) -> BilevelPlan:
@@ -152,51 +151,45 @@ class BilevelTeacher(OneLessonTeacher):
 
     @property
     def _problem(self) -> ReducedProblem:
+        """Over the learner's weights where M* is flat, over lessons where it is not."""
         block = self._mismatch_set
         if math.isinf(block.radius):
             block = replace(block, radius=self.largest_weight, norm=math.inf)
-        reduction = Reduction(self.learner.preference.on(self.learner.domain))
-        return ReducedProblem(reduction, block, self.true_weights / self.reward_unit, self.effort, self.reward_unit)
+        dual = Dual.of(self.learner.domain, self.learner.mismatch, self.learner.preference)
+        weights = self.true_weights / self.reward_unit
+        given = (Reduction(dual.constraints), block, weights, self.effort, self.reward_unit)
+        return ReducedProblem(*given) if self._is_flat else LessonSearch(*given, dual=dual)
 
-    def _starts(self, shown: list[Lesson]) -> list[Vector]:
-        """Zero, the weights that the learner infers from the lessons of the other teachers, and w*."""
-        d_r, inferred = self.domain.n_reward, []
+    def _starts(self, shown: list[Lesson]) -> tuple[list[Vector], list[Vector]]:
+        """Zero, the weights that the learner infers from the lessons of the other teachers, and w*.
+
+        And corners, edges and faces of the mismatch set where w* leads out of it, and random points: the reward never
+        decreases along w*, so that the other corners, edges and faces have no more.
+        """
+        d_r, block = self.domain.n_reward, self._problem.block
+        ahead = self.true_weights / float(or_one(np.abs(self.true_weights).max()))
+        starts = [np.zeros(d_r), block.radius * ahead]
         for lesson in shown:
             # Some learners cannot respond to every lesson, or not soon; such a lesson yields no start.
             with suppress(TutelageError), outcomes.spending(outcomes.Budget(self.effort.n_look)):
                 weights = self.learner.respond(lesson).feature_weights
-                inferred += [] if weights is None else [weights[:d_r]]
-        size = float(or_one(np.abs(self.true_weights).max()))
-        block = self._problem.block
-        return [block.contain(a) for a in (np.zeros(d_r), *inferred, block.radius * (self.true_weights / size))]
+                if weights is not None:
+                    starts.insert(-1, weights[:d_r])
+        rng = generator(self.rng)
+        patterns = sign_patterns(d_r, rng)
+        outward = [signs for signs in patterns if (signs * np.sign(ahead)).max() == 1]
+        others = [*outward, *rng.uniform(-1, 1, (self.n_random, d_r))]
+        return [block.contain(a) for a in starts], [block.contain(block.radius * point) for point in others]
 
-    def _other_starts(self) -> list[Vector]:
-        """Corners, edges and faces of the mismatch set where w* leads out of it, and random points.
-
-        The reward never decreases along w*, so that the other corners, edges and faces have no more.
-        """
-        d_r, block, rng = self.domain.n_reward, self._problem.block, generator(self.rng)
-        patterns, ahead = sign_patterns(d_r, rng, self.effort.n_patterns), np.sign(self.true_weights)
-        outward = [signs for signs in patterns if (signs * ahead).max() == 1]
-        points = (*outward, *rng.uniform(-1, 1, (self.n_random, d_r)))
-        return [block.contain(block.radius * point) for point in points]
+    def _lessons(self, shown: list[Lesson]) -> tuple[list[Vector], list[Vector]]:
+        """The lessons of the other teachers and of the uniform policy; and extreme lessons."""
+        domain = self.learner.domain
+        uniform = expectation(domain, uniform_policy(domain.mdp)).reward
+        patterns = sign_patterns(domain.n_reward, generator(self.rng))
+        corners = [best_policy(domain, signs, no_limits(domain)) for signs in patterns if signs.all()]
+        return [*(lesson.expectation for lesson in shown), uniform], [best.expectation.reward for best in corners]
 
     def _unconstrained_bound(self) -> float:
         """The reward of the best policy: no learner gets more."""
         with outcomes.unlimited():
             return best_policy(self.domain, self.true_weights, no_limits(self.domain)).bound
-
-    def _realisable(self, lessons: list[Lesson]) -> list[LocalOptimum]:
-        """Local maxima among the lessons that policies can show, from the other teachers' and from extreme lessons."""
-        learner, domain, rng = self.learner, self.learner.domain, generator(self.rng)
-        extremes = [
-            best_policy(domain, direction, no_limits(domain)).expectation.reward
-            for direction in sign_patterns(domain.n_reward, rng, self.effort.n_patterns)
-            if direction.all()
-        ]
-        uniform = expectation(domain, uniform_policy(domain.mdp)).reward
-        starts = [*(lesson.expectation for lesson in lessons), uniform]
-        dual = Dual(domain, learner.mismatch.on(domain), learner.preference.on(domain))
-        known = self._problem
-        parts = known.reduction, known.block, known.true_weights, known.effort, known.unit
-        return LessonSearch(*parts, dual=dual).climb(starts, extremes)

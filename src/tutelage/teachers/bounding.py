@@ -72,8 +72,7 @@ class Cell:
         return float((self.high - self.low).max())
 
     def corners(self) -> Iterator[Vector]:
-        sides = [(low,) if low == high else (low, high) for low, high in zip(self.low, self.high, strict=True)]
-        return (np.array(corner) for corner in product(*sides))
+        return map(np.array, product(*(sorted(set(ends)) for ends in zip(self.low, self.high, strict=True))))
 
     def halves(self) -> tuple["Cell", "Cell"]:
         """The cell cut across its longest side; where known, curvature counts as much as length.
@@ -84,8 +83,8 @@ class Cell:
         if self.curvature is not None and (sides * self.curvature).any():
             sides = sides * self.curvature**0.25
         longest = np.arange(len(sides)) == sides.argmax()
-        upper_end, lower_end = np.where(longest, self.centre, self.high), np.where(longest, self.centre, self.low)
-        return replace(self, high=upper_end), replace(self, low=lower_end)
+        low, high = (np.where(longest, self.centre, end) for end in (self.low, self.high))
+        return replace(self, high=high), replace(self, low=low)
 
     def meets_border(self, block: Block) -> bool:
         """Whether the cell may contain border points of the block's ball; always true for the faces of a box."""
@@ -101,11 +100,9 @@ def opening_cells(block: Block, weights: Vector) -> tuple[Cell, ...]:
     high = np.full(len(weights), block.radius)
     if block.is_ball:
         return (Cell(-high, high),)
-    faces = []
-    for i in np.flatnonzero(weights):
-        fixed, end = np.arange(len(weights)) == i, np.copysign(block.radius, weights[i])
-        faces.append(Cell(np.where(fixed, end, -high), np.where(fixed, end, high)))
-    return tuple(faces)
+    faces = np.diag(weights != 0)[weights != 0]
+    end = np.copysign(high, weights)
+    return tuple(Cell(np.where(fixed, end, -high), np.where(fixed, end, high)) for fixed in faces)
 
 
 def branch_and_bound(
@@ -124,8 +121,10 @@ def branch_and_bound(
     achieved, ceiling: R of a known lesson, and a known bound. room: the gap at which the search ends. The answer is the
     centre with the largest R, None where no centre exceeds what was achieved.
     """
-    value, bound, best, ended, n_cells = achieved, ceiling, None, Ended.STEP_LIMIT, 0
-    queue, fresh = list[tuple[float, int, Cell]](), opening_cells(block, weights)
+    value, bound = achieved, ceiling
+    best, ended, n_cells = None, Ended.STEP_LIMIT, 0
+    queue = list[tuple[float, int, Cell]]()
+    fresh = opening_cells(block, weights)
     while True:
         try:
             outcomes.report("cells", n_cells, bound - value)
@@ -145,7 +144,8 @@ def branch_and_bound(
         if n_cells >= max_cells or queue[0][2].width == 0:
             break
         negative, _, cell = heapq.heappop(queue)
-        fresh, bound = cell.halves(), -negative
+        bound = -negative
+        fresh = cell.halves()
     highest = max(value, -queue[0][0]) if queue else value
     return Solution(best, value, highest, highest - value, ended, n_cells)
 
@@ -156,16 +156,20 @@ def least_over_steps(step: float, enough: float, above: Callable[[float], Matrix
     above: for t, how far phi at each corner moved by t w lies above each tangent there, (n, corners). It ends at a
     bound of `enough`: where nothing can be gained, ever longer steps would approach it for ever.
     """
-    best, excess = step, above(step)
-    bound, enough = float(excess.max(axis=1).min()) / step, enough + CELL_ACCURACY * (1 + abs(enough))
+
+    def tried(t: float) -> tuple[float, float, Matrix]:
+        excess = above(t)
+        return float(excess.max(axis=1).min()) / t, t, excess
+
+    best = tried(step)
+    close_enough = enough + CELL_ACCURACY * (1 + abs(enough))
     for factor in (2.0, 0.5):
         t, before = factor * step, np.inf
-        while enough < bound < before - CELL_ACCURACY * (1 + abs(bound)):
-            before, tried = bound, above(t)
-            if float(tried.max(axis=1).min()) / t < bound:
-                bound, best, excess = float(tried.max(axis=1).min()) / t, t, tried
+        while close_enough < best[0] < before - CELL_ACCURACY * (1 + abs(best[0])):
+            before = best[0]
+            best = min(best, tried(t), key=lambda each: each[0])
             t *= factor
-    return bound, best, excess
+    return best
 
 
 def search(
@@ -173,7 +177,7 @@ def search(
 ) -> Solution[Vector | None]:
     """A bound on R over the set, as `branch_and_bound`. tolerance: the gap at which it ends, of what was achieved."""
     room = tolerance * abs(achieved) if math.isfinite(achieved) else 0.0
-    over = _LineBounds(problem, room, np.zeros((0, len(problem.true_weights) + 1))).over
+    over = _LineBounds(problem, room).over
     block, weights = problem.block, problem.true_weights
     return branch_and_bound(block, weights, over, achieved=achieved, ceiling=ceiling, room=room, max_cells=max_cells)
 
@@ -182,12 +186,12 @@ def search(
 class _LineBounds:
     """Bounds of R over cells. last: a learner, as a warm start; first: the first one.
 
-    known: upper bounds on phi, by point. tangents: (n, d_r + 1), slopes and values at zero, of all centres so far.
+    known: upper bounds on phi, by point. tangents: (d_r + 1,) each, slopes and values at zero, of all centres so far.
     """
 
     problem: ReducedProblem
     room: float
-    tangents: Matrix
+    tangents: list[Vector] = field(default_factory=list)
     last: Settled | None = None
     first: Settled | None = None
     known: dict[bytes, float] = field(default_factory=dict)
@@ -197,21 +201,31 @@ class _LineBounds:
 
         A bound within `room` of the value need not be improved, and may be loose by a share of it.
         """
-        enough, accuracy = value + self.room, CELL_ACCURACY + ROUGH_SHARE * self.room
-        weights, here = self.problem.true_weights, self._settle(cell, accuracy)
-        own, slope = np.maximum(np.diag(here.jacobian), 0.0), here.expectation.reward
-        curvature = own if cell.curvature is None else (own + cell.curvature) / 2
+        enough = value + self.room
+        accuracy = CELL_ACCURACY + ROUGH_SHARE * self.room
+        weights = self.problem.true_weights
+        here = self._settle(cell, accuracy)
+        slope = here.expectation.reward
+        curvature = np.maximum(np.diag(here.jacobian), 0.0)
+        if cell.curvature is not None:
+            curvature = (curvature + cell.curvature) / 2
         # An expansion takes as much memory as the model: the cells share that of the first.
         known = replace(cell, curvature=curvature, near=replace(here, soft=(self.first or here).soft))
         reward = float(weights @ slope)
         if cell.width == 0:
             return known, reward, reward
-        self.tangents = np.vstack([self.tangents, np.append(slope, here.bound - slope @ cell.centre)])
-        (step, loss), corners = _predicted(cell, here, weights), np.array(list(cell.corners()))
-        lower = self.tangents[:, :-1] @ corners.T + self.tangents[:, -1:]
+        self.tangents.append(np.append(slope, here.bound - slope @ cell.centre))
+        step, loss = _predicted(cell, here, weights)
+        corners = list(cell.corners())
+        lower = np.array(self.tangents) @ np.vstack([np.transpose(corners), np.ones(len(corners))])
 
         def above(t: float) -> Matrix:
-            ahead = np.array([self._above(corner + t * weights, here, accuracy * t) for corner in corners])
+            points = [corner + t * weights for corner in corners]
+            for point in points:
+                # Neighbouring cells share points.
+                if point.tobytes() not in self.known:
+                    self.known[point.tobytes()] = self.problem.reduction.above(point, here, accuracy * t)
+            ahead = np.array([self.known[point.tobytes()] for point in points])
             return np.asarray(ahead - lower + CELL_ACCURACY * (1 + float(np.abs(ahead).max())))
 
         bound, best, excess = least_over_steps(step, max(enough, reward + TRUSTED * loss), above)
@@ -220,18 +234,12 @@ class _LineBounds:
     def _settle(self, cell: Cell, accuracy: float) -> Settled:
         """The learner at the centre, from the multipliers of the cell that this is a half of."""
         near, gap = self.last, 0.0
-        if cell.near is not None and self.last is not None:
+        if cell.near is not None and near is not None:
             gap = accuracy * _predicted(cell, cell.near, self.problem.true_weights)[0]
-            near = replace(cell.near, soft=self.last.soft)
+            near = replace(cell.near, soft=near.soft)
         self.last = self.problem.reduction.settle(cell.centre, near=near, gap=gap)
         self.first = self.first or self.last
         return self.last
-
-    def _above(self, point: Vector, near: Settled, accuracy: float) -> float:
-        """An upper bound on phi, which neighbouring cells share."""
-        if point.tobytes() not in self.known:
-            self.known[point.tobytes()] = self.problem.reduction.above(point, near, accuracy)
-        return self.known[point.tobytes()]
 
 
 def _mixed(above: Matrix) -> float:

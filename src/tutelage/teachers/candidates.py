@@ -61,7 +61,8 @@ def candidate_lessons(
 
     anywhere: from any state but the absorbing ones, not from the starts of the domain alone.
     """
-    generator, mdp = np.random.default_rng(rng), domain.mdp
+    mdp = domain.mdp
+    generator = np.random.default_rng(rng)
     starts = np.flatnonzero(~absorbing_states(mdp) if anywhere else mdp.initial)
     if len(starts) > max_starts:
         starts = np.sort(generator.choice(starts, size=max_starts, replace=False))
@@ -131,10 +132,13 @@ class CandidateTeacher(BaseTeacher):
         given = self.initial_policy
         return uniform_policy(self.domain.mdp) if given is None else check_policy(self.domain.mdp, given)
 
+    def _one_for(self, turn: int) -> Vector:
+        return np.asarray(np.arange(len(self.candidates)) == turn, dtype=np.float64)
+
     def _chosen(self, rounds: Sequence[Round]) -> tuple[Lesson, str]:
         scores = self.scores(rounds)
-        chosen = int(np.argmax(scores))
-        return self.candidates[chosen], f"candidate {chosen} of {len(scores)}, with score {scores[chosen]:.4g}"
+        best = int(np.argmax(scores))
+        return self.candidates[best], f"candidate {best} of {len(scores)}, with score {scores[best]:.4g}"
 
 
 class RandomTeacher(CandidateTeacher):
@@ -160,7 +164,8 @@ class OmniscientTeacher(CandidateTeacher):
     def _score(self, response: Response) -> float:
         if self.target is None:
             return float(self.true_weights @ response.expectation.reward)
-        target, weights = floats(self.target, "target", ndim=1), response.learned_weights
+        target = floats(self.target, "target", ndim=1)
+        weights = response.learned_weights
         if weights is None:
             raise InvalidModel("this learner's responses have no weights to lead to a target; give no target")
         check_length(target, len(weights), "target", "weights of the learner")
@@ -190,15 +195,14 @@ class CurriculumTeacher(CandidateTeacher):
 
     def scores(self, rounds: Sequence[Round]) -> Vector:
         """The log-likelihood ratio per demonstration; or one for the candidate whose turn it is."""
-        mdp, tiny = self.domain.mdp, np.finfo(np.float64).tiny
+        tiny = np.finfo(np.float64).tiny
         learner = self.seen(rounds if self.knows_learner else ())
         ratio = np.log(np.maximum(self.shown_policy, tiny)) - np.log(np.maximum(learner, tiny))
-        counts = np.array([choice_counts(self.domain, lesson) for lesson in self.candidates]).reshape(-1, mdp.n_choices)
-        scores = np.asarray(counts @ ratio / [lesson.n_demonstrations or 1 for lesson in self.candidates])
+        likely = [choice_counts(self.domain, lesson) @ ratio for lesson in self.candidates]
+        scores = np.array(likely) / [lesson.n_demonstrations or 1 for lesson in self.candidates]
         if self.knows_learner:
             return scores
-        turn = np.argsort(-scores, kind="stable")[len(rounds) % len(scores)]
-        return np.asarray(np.arange(len(scores)) == turn, dtype=np.float64)
+        return self._one_for(int(np.argsort(-scores, kind="stable")[len(rounds) % len(scores)]))
 
 
 def half_spaces(domain: Domain, policy: Vector, n_features: int, taken: Flags) -> tuple[Matrix, Flags]:
@@ -232,7 +236,8 @@ def irredundant(normals: Matrix) -> Flags:
     kept = np.ones(len(normals), dtype=np.bool_)
     for i, normal in enumerate(normals):
         kept[i] = False
-        rows, bound = np.vstack([-normals[kept], -normal[None]]), np.append(np.zeros(int(kept.sum())), 1.0)
+        rows = np.vstack([-normals[kept], -normal])
+        bound = np.append(np.zeros(len(rows) - 1), 1.0)
         free = LinearConstraints(np.full(len(normal), -np.inf), within=rows, bound=bound)
         try:
             kept[i] = minimise_linear(normal, free).value < -0.5
@@ -244,7 +249,8 @@ def irredundant(normals: Matrix) -> Flags:
 
 def greedy_cover(covered: Flags) -> list[int]:
     """The rows of (n, k) to take, in order, until no row covers a column that is not covered yet."""
-    order, left = [], covered.any(axis=0)
+    order = []
+    left = covered.any(axis=0)
     while left.any():
         best = int(np.argmax((covered & left).sum(axis=1)))
         order.append(best)
@@ -264,11 +270,13 @@ class SetCoverTeacher(CandidateTeacher):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        n_features, taken = self.domain.n_reward, self.shown_policy > 0
+        n_features = self.domain.n_reward
+        taken = self.shown_policy > 0
         if self.is_limited:
+            n_features += self.domain.n_preference
             # Where it never is, the best policy within limits may do anything.
             visits = occupancy(self.domain.mdp, self.shown_policy)
-            n_features, taken = n_features + self.domain.n_preference, visits > SAME_NORMAL * visits.sum()
+            taken = visits > SAME_NORMAL * visits.sum()
         normals, shows = half_spaces(self.domain, self.shown_policy, n_features, taken)
         covered = [shows[choice_counts(self.domain, lesson) > 0].any(axis=0) for lesson in self.candidates]
         set_fields(self, normals=normals, order=tuple(greedy_cover(np.array(covered))))
@@ -276,5 +284,5 @@ class SetCoverTeacher(CandidateTeacher):
     def scores(self, rounds: Sequence[Round]) -> Vector:
         """One for the next candidate of the cover; random after its end."""
         if len(rounds) < len(self.order):
-            return np.asarray(np.arange(len(self.candidates)) == self.order[len(rounds)], dtype=np.float64)
+            return self._one_for(self.order[len(rounds)])
         return super().scores(rounds)

@@ -40,6 +40,8 @@ from tutelage.outcomes import Ended, EndlessValue, NotConverged, OutOfTime, Tute
 
 # A predicted gain this small, relative to 1 + |reward|, ends an ascent.
 NO_GAIN = 1e-7
+# Sign patterns evaluated, all of them up to four features; and the best points from which to climb.
+N_PATTERNS, N_PROMISING = 81, 10
 # Local maxima whose expectations are this close, relative to the largest of all entries, count as one.
 SAME_MAXIMUM = 1e-3
 
@@ -49,14 +51,11 @@ class Effort:
     """How long to search. A step is one of any iteration (`outcomes.report`).
 
     n_steps: of the whole search; the published worlds need at most 3,300, and 3,500 take about 3 s on a small model.
-    n_look: of a first look at a lesson. n_patterns: sign patterns evaluated, all of them up to four features.
-    n_promising: of the best points from which to climb. n_hulls: of the lessons, in one ascent.
+    n_look: of a first look at a lesson. n_hulls: of the lessons, in one ascent.
     """
 
     n_steps: int = 3_500
     n_look: int = 1_000
-    n_patterns: int = 81
-    n_promising: int = 10
     n_hulls: int = 30
 
 
@@ -92,8 +91,8 @@ class ReducedProblem:
         Points that the learner cannot answer are left out. At the time limit, or when the steps are used up, the maxima
         that are known by then; the first start costs no steps.
         """
-        budget, optima, near = outcomes.Budget(self.effort.n_steps), list[LocalOptimum](), None
-        # Only the best are kept, since an expansion takes as much memory as the model.
+        budget = outcomes.Budget(self.effort.n_steps)
+        optima, near = list[LocalOptimum](), None
         promising: list[tuple[Vector, Slope[Any]]] = []
         points = [*starts, *others]
         for i in sorted(np.unique(points, axis=0, return_index=True)[1]):
@@ -114,8 +113,9 @@ class ReducedProblem:
                 with outcomes.spending(budget):
                     optima.append(self.top(points[i], opening))
             else:
-                promising = [*promising, (points[i], opening)]
-                promising = sorted(promising, key=lambda pair: -pair[1].value)[: self.effort.n_promising]
+                # Only the best are kept, since an expansion takes as much memory as the model.
+                promising.append((points[i], opening))
+                promising = sorted(promising, key=lambda pair: -pair[1].value)[:N_PROMISING]
         for start, opening in promising:
             with outcomes.spending(budget):
                 optima.append(self.top(start, opening))
@@ -157,17 +157,17 @@ def region(block: Block, opening: Slope[Any]) -> dict[str, Any]:
     return {"model_step": model_step, "radius": float(np.max(block.radius)), "tolerance": tolerance}
 
 
-def sign_patterns(n: int, rng: np.random.Generator, most: int) -> list[Vector]:
-    """{-1, 0, 1}^n, the corners, edges and faces of a box; a random sample where there are more than `most`."""
-    if 3**n <= most:
+def sign_patterns(n: int, rng: np.random.Generator) -> list[Vector]:
+    """{-1, 0, 1}^n, the corners, edges and faces of a box; a random sample where there are more than N_PATTERNS."""
+    if 3**n <= N_PATTERNS:
         return [np.array(signs) for signs in product((-1.0, 0.0, 1.0), repeat=n)]
-    return [rng.choice([-1.0, 0.0, 1.0], size=n) for _ in range(most)]
+    return [rng.choice([-1.0, 0.0, 1.0], size=n) for _ in range(N_PATTERNS)]
 
 
 def distinct(optima: list[LocalOptimum]) -> list[LocalOptimum]:
     """Best first; among those with the same learner's expectation, only the best."""
     kept: list[LocalOptimum] = []
-    size = SAME_MAXIMUM * max((float(np.abs(optimum.expectation).max()) for optimum in optima), default=0.0)
+    size = SAME_MAXIMUM * max((np.abs(optimum.expectation).max() for optimum in optima), default=0.0)
     for optimum in sorted(optima, key=lambda optimum: -optimum.reward):
         if all(np.abs(optimum.expectation - other.expectation).max() > size for other in kept):
             kept.append(optimum)
@@ -198,21 +198,23 @@ class LessonSearch(ReducedProblem):
             minimum, tangents = self.dual.optimise(point, *guess)
         except TutelageError as failure:
             return nowhere(failure, point, near)
-        here, program = minimum.answer.here, self.dual.program(point, tangents)
-        moved = sensitivity(program.blocks, minimum.answer.x, here.gradient, here.hessian)[:d_r]
-        gradient = moved @ program.at(minimum.answer.x).jacobian.T @ here.source.jacobian[:, :d_r] @ self.true_weights
-        weights, multipliers = np.split(minimum.answer.x, [d_r])
-        tangents, multipliers = tangents.pruned(multipliers)
+        x, here = minimum.answer.x, minimum.answer.here
+        program = self.dual.program(point, tangents)
+        moved = sensitivity(program.blocks, x, here.gradient, here.hessian)[:d_r]
+        gradient = moved @ program.at(x).jacobian.T @ here.source.jacobian[:, :d_r] @ self.true_weights
+        tangents, multipliers = tangents.pruned(x[d_r:])
         expectation = here.source.expectation[:d_r]
-        answer = LessonAnswer(weights, multipliers, tangents, expectation, gradient)
+        answer = LessonAnswer(x[:d_r], multipliers, tangents, expectation, gradient)
         return Slope(float(self.true_weights @ expectation), gradient, answer)
 
     def top(self, start: Vector, opening: Slope[LessonAnswer]) -> LocalOptimum:
         """STEP_LIMIT where hulls or budget were not enough. A lesson of the hull is start + shares @ edges."""
-        domain, here, ended = self.dual.domain, opening, Ended.CONVERGED
+        domain = self.dual.domain
+        here, ended = opening, Ended.CONVERGED
         shares, edges = np.zeros(0), np.zeros((0, len(start)))
         while True:
-            lesson, answer = start + shares @ edges, here.source
+            lesson = start + shares @ edges
+            answer = here.source
             with outcomes.unlimited():
                 best = best_policy(domain, answer.gradient, no_limits(domain)).expectation.reward
             gain = max(float(answer.gradient @ (best - lesson)), 0.0)
@@ -221,7 +223,8 @@ class LessonSearch(ReducedProblem):
             if len(edges) == self.effort.n_hulls:
                 ended = Ended.STEP_LIMIT
                 break
-            shares, edges = np.append(shares, 0.0), np.vstack([edges, best - start])
+            shares = np.append(shares, 0.0)
+            edges = np.vstack([edges, best - start])
             hull = Block(np.zeros(len(edges)), 1.0, 1, False, np.arange(len(edges)))
 
             def slope(point: Vector, near: LessonAnswer | None, edges: Matrix = edges) -> Slope[LessonAnswer]:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Readable
+from tutelage.arrays import ArrayLike, Matrix, Readable, set_fields
 from tutelage.constrained.occupancy_polytope import best_policy, reward_vector, strictest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, preference_limits
 from tutelage.learners.without_entropy import best_within
@@ -56,7 +56,7 @@ class ConservativeTeacher(OneLessonTeacher):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "limits", preference_limits(self._assumed, self.allowance))
+        set_fields(self, limits=preference_limits(self._assumed, self.allowance))
 
     @property
     def _assumed(self) -> Domain:
@@ -186,7 +186,8 @@ def preference_costs(
         used = constraints.values(np.asarray(preference_expectation, dtype=np.float64))
     with suppress(InfeasibleConstraints):
         optimum = best_within(constraints, weights)
-        within, size = optimum.value, COST_ROUNDING * max(abs(without), abs(optimum.value))
+        within = optimum.value
+        size = COST_ROUNDING * max(abs(without), abs(within))
         values = np.array([best_within(constraints.only(np.arange(n) != j), weights).value for j in range(n)])
         losses = np.where(np.abs(values - within) > size, values - within, 0.0)
         slopes = optimum.multipliers

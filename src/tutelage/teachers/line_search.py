@@ -21,7 +21,7 @@ import numpy as np
 
 from tutelage.arrays import Matrix, Vector, set_fields
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
-from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, no_limits, or_one, reward_limits
+from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, reward_limits
 from tutelage.inference.recovery import feature_scales
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel
@@ -44,58 +44,48 @@ def complement(weights: Vector) -> Matrix:
     return np.asarray(np.linalg.svd(weights[None] / float(np.abs(weights).max()))[2][1:])
 
 
-def _width(domain: Domain, start: Vector, match_tolerance: float) -> float:
-    """The largest distance from the line that counts as on it."""
-    unit = float(or_one(np.abs(domain.reward_features).max()))
-    return match_tolerance * (unit + float(np.abs(start).max()))
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """The pushes from start = mu_L (d_r,) along the weights (d_r,). width: how far from it counts as on it."""
 
+    domain: Domain
+    start: Vector
+    weights: Vector
+    width: float
 
-def largest_push(
-    domain: Domain, start: Vector, weights: Vector, *, longest: float, match_tolerance: float, route: Route = "auto"
-) -> Push:
-    """The largest realisable push of at most `longest`; raises `InfeasibleConstraints` where there is none at all."""
-    basis, wide = complement(weights), _width(domain, start, match_tolerance)
-    # Divided by the largest weight first, so that no square overflows.
-    unit = weights / float(np.abs(weights).max())
-    end = unit @ start + longest * (unit @ weights)
-    offsets = np.concatenate([basis @ start + wide, wide - basis @ start, [end]])
-    names = [f"row {number} of the line" for number in range(len(offsets))]
-    limits = reward_limits(domain, np.vstack([basis, -basis, unit]), offsets, names)
-    best = best_policy(domain, weights, limits, route=route)
-    return Push(best.policy, float(unit @ (best.expectation.reward - start) / (unit @ weights)), is_realised=True)
+    def nearest(self, size: float) -> Push:
+        """The policy nearest to start + size * weights, realisable or not."""
+        nearest = nearest_policy(self.domain, self.start + size * self.weights, no_limits(self.domain))
+        return Push(nearest.policy, size, nearest.value <= self.width)
 
+    def largest(self, longest: float) -> Push:
+        """The largest realisable push of at most `longest`; raises `InfeasibleConstraints` where there is none."""
+        basis = complement(self.weights)
+        middle = basis @ self.start
+        # Divided by the largest weight first, so that no square overflows.
+        unit = self.weights / float(np.abs(self.weights).max())
+        length = float(unit @ self.weights)
+        offsets = np.concatenate([middle + self.width, self.width - middle, [unit @ self.start + longest * length]])
+        names = [f"row {number} of the line" for number in range(len(offsets))]
+        limits = reward_limits(self.domain, np.vstack([basis, -basis, unit]), offsets, names)
+        best = best_policy(self.domain, self.weights, limits)
+        return Push(best.policy, float(unit @ (best.expectation.reward - self.start)) / length, is_realised=True)
 
-def nearest_push(domain: Domain, start: Vector, weights: Vector, size: float, *, match_tolerance: float) -> Push:
-    """The policy nearest to start + size * weights, realisable or not."""
-    nearest = nearest_policy(domain, start + size * weights, no_limits(domain))
-    return Push(nearest.policy, size, nearest.value <= _width(domain, start, match_tolerance))
+    def bisected(self, shortest: float, longest: float, tolerance: float) -> tuple[float, float, Push]:
+        """Algorithm 2 as printed: both ends of its last bracket, and the lesson.
 
-
-def bisect_push(
-    domain: Domain,
-    start: Vector,
-    weights: Vector,
-    ends: tuple[float, float],
-    *,
-    push_tolerance: float,
-    match_tolerance: float,
-) -> tuple[float, float, Push]:
-    """Algorithm 2 as printed, between the shortest and the longest push: both ends of its last bracket, and the lesson.
-
-    As in print, the shortest push is the fallback whenever the *last* trial fails, even if an earlier one succeeded.
-    The text of the paper asks for the largest push that succeeded.
-    """
-    low, high = ends
-    push = Push(np.zeros(0), low, is_realised=False)
-    while high - low > push_tolerance:
-        push = nearest_push(domain, start, weights, (high + low) / 2, match_tolerance=match_tolerance)
-        if push.is_realised:
-            low = push.size
-        else:
-            high = push.size
-    if not push.is_realised:
-        push = nearest_push(domain, start, weights, ends[0], match_tolerance=match_tolerance)
-    return low, high, push
+        As in print, the shortest push is the fallback whenever the *last* trial fails, even if an earlier one
+        succeeded. The text of the paper asks for the largest push that succeeded.
+        """
+        low, high = shortest, longest
+        push = Push(np.zeros(0), low, is_realised=False)
+        while high - low > tolerance:
+            push = self.nearest((high + low) / 2)
+            if push.is_realised:
+                low = push.size
+            else:
+                high = push.size
+        return low, high, push if push.is_realised else self.nearest(shortest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,32 +121,30 @@ class LineSearchTeacher(CutTeacher):
         if np.abs(self.true_weights).max() <= np.finfo(np.float64).tiny:
             raise InvalidModel("true_weights are all zero, so there is no direction to push the learner in")
         unit = self.feature_unit / float(np.abs(self.true_weights).max())
-        for name, size in (("shortest_push", 0.1), ("longest_push", 5), ("push_tolerance", 1e-3)):
-            if getattr(self, name) is BY_UNITS:
-                set_fields(self, **{name: size * unit})
+        sizes = {"shortest_push": 0.1 * unit, "longest_push": 5 * unit, "push_tolerance": 1e-3 * unit}
         if self.stop_tolerance is BY_UNITS:
-            set_fields(self, stop_tolerance=1e-4 * self.reward_range)
+            sizes["stop_tolerance"] = 1e-4 * self.reward_range
+        set_fields(self, **{name: size for name, size in sizes.items() if getattr(self, name) is BY_UNITS})
         if not 0 < self.shortest_push < self.longest_push < math.inf:
             raise InvalidModel(f"pushes must be 0 < shortest < longest: {self.shortest_push}, {self.longest_push}")
-        if self.method not in ("exact", "bisection"):
-            raise InvalidModel(f"method must be 'exact' or 'bisection', got {self.method!r}")
-        for name in ("stop_tolerance", "patience", "push_tolerance", "match_tolerance"):
-            if not getattr(self, name) > 0:
-                raise InvalidModel(f"{name} must be positive, got {getattr(self, name)}")
+        self._check_choice("method", "exact", "bisection")
+        self._check_positive("stop_tolerance", "patience", "push_tolerance", "match_tolerance")
         scales = feature_scales(self.domain)
         sides = np.where(scales.is_constant, 0.0, scales.unit)[: self.domain.n_reward]
         set_fields(self, diameter=float(np.linalg.norm(sides)))
 
+    def line(self, start: Vector) -> Line:
+        """The pushes of a learner at mu_L = start (d_r,)."""
+        width = self.match_tolerance * (self.feature_unit + float(np.abs(start).max()))
+        return Line(self.domain, start, self.true_weights, width)
+
     def push(self, start: Vector) -> Push:
         """The lesson's policy for a learner at mu_L = start (d_r,)."""
-        domain, weights, tolerance = self.domain, self.true_weights, self.match_tolerance
+        line = self.line(start)
         if self.method == "bisection":
-            step, ends = self.push_tolerance, (self.shortest_push, self.longest_push)
-            return bisect_push(domain, start, weights, ends, push_tolerance=step, match_tolerance=tolerance)[2]
-        least = nearest_push(domain, start, weights, self.shortest_push, match_tolerance=tolerance)
-        if not least.is_realised:
-            return least
-        return largest_push(domain, start, weights, longest=self.longest_push, match_tolerance=tolerance)
+            return line.bisected(self.shortest_push, self.longest_push, self.push_tolerance)[2]
+        least = line.nearest(self.shortest_push)
+        return line.largest(self.longest_push) if least.is_realised else least
 
     def estimate(self, rounds: Sequence[Round]) -> HalfSpaces:
         """The half-spaces of all responses that differ from their lessons."""
@@ -170,8 +158,9 @@ class LineSearchTeacher(CutTeacher):
 
     def _next_lesson(self, rounds: Sequence[Round], best: ConstrainedOptimum | None) -> tuple[Lesson, str]:
         push = self.push(rounds[-1].response.expectation.reward)
-        missed = f"the policy nearest to a push of {push.size:.3g}, which no policy realises"
-        reason = f"a push of {push.size:.3g}" if push.is_realised else missed
+        reason = f"a push of {push.size:.3g}"
+        if not push.is_realised:
+            reason = f"the policy nearest to {reason}, which no policy realises"
         return Lesson.from_policy(self.domain, push.policy), reason
 
     def _reason_to_end(self, rewards: Vector, last: Round, best: ConstrainedOptimum | None, bound: float) -> str:

@@ -73,11 +73,12 @@ class BranchOptimum(LocalOptimum):
 
 def check_soft(learner: KnownEntropyLearner) -> None:
     """Refuse every learner but that of Sec. 3.2."""
-    domain, mismatch, preference = learner.domain, learner.mismatch.on(learner.domain), learner.preference
-    is_plain = preference.rows is None and not np.any(np.asarray(mismatch.allowance))
-    is_plain = is_plain and preference.on(domain).names == domain.preference_names
-    are_finite = math.isfinite(mismatch.penalty) and math.isfinite(preference.penalty)
-    if not (is_plain and are_finite and mismatch.norm == preference.norm == 1):
+    domain, preference = learner.domain, learner.preference
+    mismatch = learner.mismatch.on(domain)
+    is_plain = preference.rows is None and preference.on(domain).names == domain.preference_names
+    are_finite = math.isfinite(mismatch.penalty) and not preference.is_hard
+    is_exact = not np.any(np.asarray(mismatch.allowance))
+    if not (is_plain and are_finite and is_exact and mismatch.norm == preference.norm == 1):
         raise InvalidModel(
             "Appendix G is for the learner of Sec. 3.2: finite 1-norm penalties on each preference feature; "
             "use method='exact'"
@@ -120,12 +121,16 @@ def branch_program(
     learner: KnownEntropyLearner, true_weights: ArrayLike, branch: Branch
 ) -> NonlinearProgram[SoftExpansion]:
     """Step i or ii, as a function of x = (alpha^low, alpha^up, beta), (2 d_r + d_c,)."""
-    domain, sign, d_r = learner.domain, 1.0 if branch is Branch.KEPT else -1.0, learner.domain.n_reward
-    weights, features = reward_vector(domain, true_weights, "true_weights"), combined_features(domain)
-    most_paid, allowance = learner.preference.penalty, learner.preference.on(domain).allowance
+    domain, d_r = learner.domain, learner.domain.n_reward
+    sign = 1.0 if branch is Branch.KEPT else -1.0
+    weights = reward_vector(domain, true_weights, "true_weights")
+    features = combined_features(domain)
+    most_paid = learner.preference.penalty
+    allowance = learner.preference.on(domain).allowance
     # The preferences for which some policy may violate sign * (mu_c[j] - delta_j) <= 0.
     most = (sign * endless(domain.mdp, domain.preference_features)).max(axis=0, initial=-math.inf)
-    limited, sizes = np.flatnonzero(most > sign * allowance), [2 * d_r, domain.n_preference]
+    limited = most > sign * allowance
+    sizes = [2 * d_r, domain.n_preference]
     # The weights of all features are (alpha^low - alpha^up, -beta) = lift @ x.
     both = np.eye(d_r + domain.n_preference)
     lift = np.hstack([both[:, :d_r], -both])
@@ -155,17 +160,18 @@ def _branch_optimum(branch: Branch, program: NonlinearProgram[SoftExpansion], al
     """One branch from one start: initialisation, then optimisation (App. G)."""
     start = branch_start(program, alpha)
     top = frank_wolfe.maximise(program, start, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN)
-    here, reached = top.answer.here, top.answer.here.source
+    here = top.answer.here
+    reached, preference = np.split(here.source.expectation, [len(alpha) // 2])
     low, up, beta = (freeze(part.copy()) for part in np.split(top.answer.x, [len(alpha) // 2, len(alpha)]))
     return BranchOptimum(
         weights=low - up,
-        expectation=reached.expectation[: len(alpha) // 2],
+        expectation=reached,
         reward=here.value,
-        policy=reached.solved.policy,
+        policy=here.source.solved.policy,
         gap=top.residual,
         ended=top.ended,
         branch=branch,
         multipliers=Multipliers(low, up, beta),
-        preference=reached.expectation[len(alpha) // 2 :],
+        preference=preference,
         violation=here.violation,
     )

@@ -71,14 +71,13 @@ class RobustBound:
     def over(self, cell: Cell, achieved: float) -> tuple[Cell, float, float]:
         """The least bound on R over a cell, over the policies known and over t. R at the centre is not one number."""
         corners = list(cell.corners())
-        policies = [policy for corner in (cell.centre, *corners) for _, _, policy in self.at(corner)]
-        policies += self.seen
+        policies = [policy for corner in (cell.centre, *corners) for _, _, policy in self.at(corner)] + [*self.seen]
         lower = np.array([[shown.entropy + float(corner @ shown.reward) for corner in corners] for shown in policies])
 
         def above(t: float) -> Matrix:
             ahead = [self.at(corner + t * self.weights) for corner in corners]
             upper = np.array([[self._above(points, shown) for points in ahead] for shown in policies])
-            largest = max(abs(value) for points in ahead for value, _, _ in points)
+            largest = max(abs(value) for points in ahead for value, *_ in points)
             return np.asarray(upper - lower + CELL_ACCURACY * (1 + largest))
 
         # Longer steps than the cell's width lose less of what is unknown about delta.
@@ -111,7 +110,8 @@ def robust_bound(
     domain, space = estimate.domain, estimate.space
     # The largest mu_c of any policy stands for an infinite delta.
     delta = np.minimum(space[:, 2:], np.maximum(feature_scales(domain).high[domain.n_reward :], 0.0))
-    radius, (least, highest) = float(space[1, 0]), space[:, 1]
+    radius = float(space[1, 0])
+    least, highest = space[:, 1]
     if not (math.isfinite(radius) and weights.any() and len(weights) <= MOST_DIMENSIONS):
         return ceiling
     ends = delta if np.ptp(delta, axis=0).max(initial=0.0) > 0 else delta[:1]
@@ -120,8 +120,10 @@ def robust_bound(
     for each in estimate.explained:
         # It pays b @ (mu_c - delta), for some b within the ends known. The error of the answer's weights enters the
         # entropy in second order only.
-        done, room = each.answer.seen[: domain.n_reward], each.answer.seen[domain.n_reward :] - delta
-        seen.append(Shown(each.answer.entropy, done, np.minimum(_times(each.high, room), _times(highest, room))))
+        reward, preference = np.split(each.answer.seen, [domain.n_reward])
+        room = preference - delta
+        paid = np.minimum(_times(each.high, room), _times(highest, room))
+        seen.append(Shown(each.answer.entropy, reward, paid))
     bounds = RobustBound(weights, space, delta, tuple(seen), reductions, [None] * len(reductions))
     return branch_and_bound(
         Mismatch(norm=1, penalty=radius).block(domain),
