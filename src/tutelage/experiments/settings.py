@@ -187,9 +187,10 @@ EVERY_TEACHER = (*KNOWING, VOLUME_PRINTED, VOLUME, LINE)
 
 def unknown(n_worlds: int = N_WORLDS) -> Iterator[Task]:
     """Sec. 6.2 and Appendix B.2 with learners that are solved exactly: three sizes, two sets of worlds."""
-    taught = product(UNKNOWN_LEARNERS, (EXACT, FOOTNOTE), EVERY_TEACHER)
-    for (world_set, size), several in product(product(("reachable", "seeds"), SIZES), list(taught)):
-        yield from tasks_in(world_set, size, n_worlds, *several)
+    models = (EXACT, FOOTNOTE)
+    for world_set, size, learner in product(("reachable", "seeds"), SIZES, UNKNOWN_LEARNERS):
+        for model, teacher in product(models, EVERY_TEACHER):
+            yield from tasks_in(world_set, size, n_worlds, learner, model, teacher)
 
 
 def unknown_slow(n_worlds: int = N_WORLDS) -> Iterator[Task]:
