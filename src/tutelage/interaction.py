@@ -52,8 +52,9 @@ def teach(
     interaction ends with the rounds that are complete, or raises `OutOfTime` where there is none. progress: called with
     a `Progress` after each step within a round.
     """
-    transcript, is_stopped = _begun(teacher, learner, so_far, max_rounds), False
+    transcript = _begun(teacher, learner, so_far, max_rounds)
     n_before = len(transcript.rounds)
+    is_stopped = False
     with outcomes.watched(time_limit, progress):
         try:
             while True:
@@ -103,10 +104,10 @@ def replay(teacher: Teacher, transcript: Transcript, *, on_round: OnRound | None
     recorded = iter(transcript.rounds)
 
     def respond(lesson: Lesson) -> Response:
-        before, now = next(recorded), lesson.expectation
-        if not np.allclose(before.lesson.expectation, now, rtol=1e-9, atol=1e-9):
-            told = f"the recorded lesson is {before.lesson.expectation}"
-            raise InvalidInput(f"{told}, but this teacher gives {now}")
+        before = next(recorded)
+        was, now = before.lesson.expectation, lesson.expectation
+        if not np.allclose(was, now, rtol=1e-9, atol=1e-9):
+            raise InvalidInput(f"the recorded lesson is {was}, but this teacher gives {now}")
         return before.response
 
     learner = cast(Learner, SimpleNamespace(respond=respond))
@@ -118,9 +119,10 @@ def _begun(teacher: Teacher, learner: Learner, so_far: Transcript | None, max_ro
     """The transcript to continue; refused if its weights are not the teacher's."""
     if max_rounds < 1:
         raise InvalidInput(f"max_rounds must be at least one, got {max_rounds}")
-    for role, given, method in (("teacher", teacher, "open"), ("learner", learner, "respond")):
-        if not callable(getattr(given, method, None)):
-            raise InvalidInput(f"the {role} has no method {method}; write teach(teacher, learner)")
+    if not callable(getattr(teacher, "open", None)):
+        raise InvalidInput("the teacher has no method open; write teach(teacher, learner)")
+    if not callable(getattr(learner, "respond", None)):
+        raise InvalidInput("the learner has no method respond; write teach(teacher, learner)")
     begun = Transcript(teacher.true_weights) if so_far is None else so_far
     if not np.array_equal(begun.true_weights, teacher.true_weights):
         raise InvalidInput(f"so_far is for the weights {begun.true_weights}, the teacher has {teacher.true_weights}")

@@ -114,15 +114,18 @@ class Players(UserDict[str, Entry]):
                     self.data.setdefault(point.name, self.entry(point.name, player))
                 # A package of somebody else may fail in any way; all other players still work.
                 except Exception as error:
-                    place = f"the entry point {point.name!r} of {self.group} ({point.value})"
-                    warnings.warn(f"{place} is left out: {type(error).__name__}: {error}", stacklevel=2)
+                    warnings.warn(
+                        f"the entry point {point.name!r} of {self.group} ({point.value}) is left out: "
+                        f"{type(error).__name__}: {error}",
+                        stacklevel=2,
+                    )
         return self.data
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.data or name in self._all()
+    # Whether an entry can be had, also by loading.
+    __contains__ = Mapping.__contains__
 
-    def __getitem__(self, name: str) -> Entry:
-        return self.data[name] if name in self.data else self._all()[name]
+    def __missing__(self, name: str) -> Entry:
+        return self._all()[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
@@ -148,10 +151,10 @@ class Players(UserDict[str, Entry]):
             n_given = self.n_given + (known is not Knows.NOTHING)
             later = list(inspect.signature(maker).parameters.values())[n_given:]
             options = {each.name: each.default for each in later if type(each.default) in (int, float, str)}
-        read = {
-            key: given if isinstance(given, Option) else Option(key.replace("_", " "), given)
-            for key, given in options.items()
-        }
+        read = dict(options)
+        for key, given in options.items():
+            if not isinstance(given, Option):
+                read[key] = Option(key.replace("_", " "), given)
         sentence = (inspect.getdoc(maker) or name).partition("\n")[0].rstrip(".")
         return Entry(label or name, about or sentence, maker, read, known, is_adaptive)
 
@@ -160,8 +163,9 @@ class Players(UserDict[str, Entry]):
 
         def added(maker: MakerT) -> MakerT:
             if name in self.own or not re.fullmatch(r"[a-z]\w*", name, re.ASCII):
-                words = "take a new word of small letters, digits and underscores"
-                raise InvalidInput(f"{name!r} cannot name a player: {words}")
+                raise InvalidInput(
+                    f"{name!r} cannot name a player: take a new word of small letters, digits and underscores"
+                )
             self[name] = self.entry(name, maker, **told)
             return maker
 
@@ -177,7 +181,8 @@ def _entries(given: Mapping[str, dict[str, Any]], shared: Mapping[str, dict[str,
             own = {"like": part} if isinstance(part, str) else part
             read = shared.get(own.pop("like", ""), {}) | own
             options[key] = Option(**read | {"choices": tuple(read.get("choices", ()))})
-        entries[name] = Entry(**told | {"options": options, "knows": Knows[told.get("knows", "nothing").upper()]})
+        knows = Knows[told.get("knows", "nothing").upper()]
+        entries[name] = Entry(**told | {"options": options, "knows": knows})
     return entries
 
 
@@ -236,9 +241,10 @@ def make_teacher(
     """The teacher of a name. every_preference: (S, k) or (C, k), for a conservative teacher. rng: for a random one."""
     entry = look_up(TEACHERS, name, "teacher")
     told = {Knows.NOTHING: (), Knows.EVERY_PREFERENCE: (every_preference,)}.get(entry.knows, (learner,))
-    given, maker = entry.checked(name, options), entry.made_by
-    drawn = {"rng": rng} if rng is not None and "rng" in inspect.signature(maker).parameters else {}
-    made: Teacher = maker(domain, true_weights, *told, **entry.fixed, **drawn, **given)
+    given = entry.checked(name, options)
+    if rng is not None and "rng" in inspect.signature(entry.made_by).parameters:
+        given["rng"] = rng
+    made: Teacher = entry.made_by(domain, true_weights, *told, **entry.fixed, **given)
     return made
 
 

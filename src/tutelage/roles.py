@@ -59,7 +59,8 @@ class Lesson(Readable):
     @classmethod
     def from_policy(cls, domain: Domain, policy: ArrayLike, *, start: Start | None = None) -> Self:
         """The exact reward expectation of a policy (C,). start: as of `MDP.starting_in`; None for the domain's."""
-        there, checked = domain if start is None else domain.starting_in(start), check_policy(domain.mdp, policy)
+        checked = check_policy(domain.mdp, policy)
+        there = domain if start is None else domain.starting_in(start)
         initial = None if start is None else there.mdp.initial
         shown = expectation(there, checked).reward
         return cls(shown, arrays.freeze(np.zeros(len(shown))), checked, domain.mdp, domain=domain, initial=initial)
@@ -212,7 +213,8 @@ class Response(Readable):
         metrics: Mapping[str, float] | None = None,
     ) -> "Response":
         """The response of a learner that chooses this policy (C,); its expectations are computed."""
-        checked, there = check_policy(domain.mdp, policy), check_lesson(domain, lesson).seen_in(domain)
+        checked = check_policy(domain.mdp, policy)
+        there = check_lesson(domain, lesson).seen_in(domain)
         reached = expectation(domain, checked)
         compared = reached.reward if there is domain else expectation(there, checked).reward
         return Response(
@@ -243,23 +245,28 @@ class Response(Readable):
 
     def explain(self) -> str:
         """A text: which features match the lesson, which preferences bind, and what each costs."""
-        lines, proof = ["What was shown, and what the learner does:"], self.certificate
-        size = float(max(np.abs(self.lesson.expectation).max(), np.abs(self.compared).max()))
-        for i, name in enumerate(self.reward_names):
-            shown, done, doubt = self.lesson.expectation[i], self.compared[i], self.lesson.uncertainty[i]
+        lesson, proof = self.lesson, self.certificate
+        lines = ["What was shown, and what the learner does:"]
+        size = float(np.abs([lesson.expectation, self.compared]).max())
+        rows = zip(self.reward_names, lesson.expectation, self.compared, lesson.uncertainty, strict=True)
+        for name, shown, done, doubt in rows:
             margin = f" (known to {doubt:.3g})" if doubt > 0 else ""
-            given_up = f"gives up {shown - done:.4g}" if shown > done else f"does {done - shown:.4g} more"
-            verdict = "matched" if abs(shown - done) <= 1e-6 * (1 + abs(shown)) else given_up
+            verdict = f"gives up {shown - done:.4g}" if shown > done else f"does {done - shown:.4g} more"
+            if abs(shown - done) <= 1e-6 * (1 + abs(shown)):
+                verdict = "matched"
             lines.append(f"  {name}: shown {in_digits(shown, size)}{margin}, done {in_digits(done, size)}: {verdict}")
-        ending = "This response has no certificate."
-        if proof is not None:
-            ending = f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}."
-        return "\n".join([*lines, *self._preferences(), ending])
+        if self.multipliers is not None:
+            lines += self._preferences(self.multipliers.preference)
+        if proof is None:
+            lines.append("This response has no certificate.")
+        else:
+            lines.append(f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}.")
+        return "\n".join(lines)
 
-    def _preferences(self) -> list[str]:
-        if self.multipliers is None or not self.constraint_names:
-            return [] if self.multipliers is None else ["The learner has no preferences."]
-        lines, costs = ["Its preferences, in units of its own objective:"], self.multipliers.preference
+    def _preferences(self, costs: Vector) -> list[str]:
+        if not self.constraint_names:
+            return ["The learner has no preferences."]
+        lines = ["Its preferences, in units of its own objective:"]
         for name, cost, excess in zip(self.constraint_names, costs, self.violation_excess, strict=True):
             effect = "does not change the response to this lesson"
             if excess > 1e-6:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tutelage import arrays
 from tutelage.arrays import Indices, Readable, Vector
@@ -87,9 +88,9 @@ class Transcript(Readable):
 
     def followed_by(self, taught: Round) -> "Transcript":
         """The rounds with one more."""
-        shown, done = taught.lesson.expectation, taught.response.expectation.reward
-        rewards = float(self.true_weights @ shown), float(self.true_weights @ done)
-        recorded = TaughtRound(taught.lesson, taught.response, taught.reason, taught.bound, *rewards)
+        shown = float(self.true_weights @ taught.lesson.expectation)
+        done = float(self.true_weights @ taught.response.expectation.reward)
+        recorded = TaughtRound(taught.lesson, taught.response, taught.reason, taught.bound, shown, done)
         return replace(self, rounds=(*self.rounds, recorded), ended="the rounds continue")
 
     @property
@@ -99,8 +100,9 @@ class Transcript(Readable):
 
     def certified(self, bound: float) -> "Transcript":
         """The same rounds, with a new bound for the last one."""
-        last = [replace(taught, bound=bound) for taught in self.rounds[-1:]]
-        return replace(self, rounds=(*self.rounds[:-1], *last))
+        if not self.rounds:
+            return self
+        return replace(self, rounds=(*self.rounds[:-1], replace(self.final, bound=bound)))
 
     def ending(self, sentence: str) -> "Transcript":
         """The same rounds, with the sentence that says how they ended."""
@@ -153,10 +155,12 @@ class Transcript(Readable):
             f"{taught.bound:8.3f}  {taught.reason}"
             for number, taught in enumerate(self.rounds, start=1)
         ]
-        journey = self.arrival if self.rounds else None
-        arrives = [] if journey is None else [f"The learner {journey}."]
-        unproved = [f"Not verified: {self.unverified}."] if self.unverified else []
-        return "\n".join([head, *lines, f"Ended: {self.ended}.", *arrives, *unproved])
+        lines.append(f"Ended: {self.ended}.")
+        if self.rounds and self.arrival is not None:
+            lines.append(f"The learner {self.arrival}.")
+        if self.unverified:
+            lines.append(f"Not verified: {self.unverified}.")
+        return "\n".join([head, *lines])
 
 
 def _costs_in_words(costs: "Costs") -> list[str]:
@@ -202,16 +206,21 @@ def _check_possible(domain: Domain, response: Response, rounding: float = 1e-6) 
     if not isinstance(response, Response):
         raise InvalidModel(f"respond must return a Response, got {type(response).__name__}")
     check_policy(domain.mdp, response.policy)
-    given, counts = response.expectation, response.expectation.both
-    for part, names in ((given.reward, domain.reward_names), (given.preference, domain.preference_names)):
-        arrays.check_length(part, len(names), "the learner's expectation", "features")
+    counts = response.expectation.both
+    arrays.check_length(response.expectation.reward, domain.n_reward, "the learner's expectation", "features")
+    arrays.check_length(counts, len(domain.names), "the learner's expectation", "features")
     if np.max(domain.mdp.discount) < 1:
         features = endless(domain.mdp, combined_features(domain))
-        low, high = features.min(axis=0, initial=0.0), features.max(axis=0, initial=0.0)
+        low = features.min(axis=0, initial=0.0)
+        high = features.max(axis=0, initial=0.0)
         slack = rounding * (high - low)
-        for j in np.flatnonzero((counts < low - slack) | (counts > high + slack))[:1]:
-            seen = f"the learner's expectation of {domain.names[j]!r} is {counts[j]:.6g}"
-            raise InvalidModel(f"{seen}; no trajectory counts less than {low[j]:.6g} or more than {high[j]:.6g}")
+        arrays.refuse(
+            (counts < low - slack) | (counts > high + slack),
+            lambda j: (
+                f"the learner's expectation of {domain.names[j]!r} is {counts[j]:.6g}; "
+                f"no trajectory counts less than {low[j]:.6g} or more than {high[j]:.6g}"
+            ),
+        )
 
 
 def save_transcript(transcript: Transcript, path: AnyPath) -> None:
@@ -242,6 +251,7 @@ def load_transcript(
 
     needed = ("true_weights", "ended", "n_rounds")
     archive = read_archive(path, needed, TRANSCRIPT, others=r"(\d+|learner)\..+", max_bytes=max_bytes)
+    why = "objectives and bounds of the responses, because the file has no learner for them"
     with within(f"{path} holds no valid transcript"):
         transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain), mdp=domain.mdp)
         arrays.check_length(transcript.true_weights, domain.n_reward, "true_weights", "reward features")
@@ -255,23 +265,21 @@ def load_transcript(
             with within(f"round {number + 1}, the response"):
                 _check_done(domain, taught, learner, verify)
             transcript = transcript.followed_by(taught)
-        why = "objectives and bounds of the responses, because the file has no learner for them"
         return replace(transcript, ended=_unpacked(str, "ended", archive, domain), unverified="" if learner else why)
 
 
 def _check_shown(domain: Domain, lesson: Lesson, verify: bool) -> None:
     """Refuse a lesson that is not possible in the domain, or does not follow from its policy or demonstrations."""
-    again = check_lesson(domain, lesson)
+    check_lesson(domain, lesson)
     arrays.check_length(lesson.uncertainty, domain.n_reward, "the lesson's uncertainty", "reward features")
     lesson.seen_in(domain)
-    if lesson.policy is not None:
-        check_policy(domain.mdp, lesson.policy)
+    again = lesson
     if lesson.recorded is not None:
         lesson.recorded.checked_against(domain.mdp)
-    if verify and lesson.policy is not None:
-        again = Lesson.from_policy(domain, lesson.policy, start=lesson.initial)
-    elif verify and lesson.recorded is not None:
-        again = Lesson.from_demonstrations(domain, lesson.recorded)
+        again = Lesson.from_demonstrations(domain, lesson.recorded) if verify else lesson
+    if lesson.policy is not None:
+        check_policy(domain.mdp, lesson.policy)
+        again = Lesson.from_policy(domain, lesson.policy, start=lesson.initial) if verify else lesson
     unit = or_one(sizes(domain)[: domain.n_reward])
     arrays.check_same("expectation", lesson.expectation, again.expectation, unit)
     arrays.check_same("uncertainty", lesson.uncertainty, again.uncertainty, unit)
@@ -282,11 +290,12 @@ def _check_done(domain: Domain, taught: Round, learner: Any, verify: bool) -> No
     from tutelage.learners import verifying
 
     response = taught.response
+    multipliers = response.multipliers
     (check_response if verify else _check_possible)(domain, response)
-    multipliers, proof = response.multipliers, response.certificate
     of_rewards: list[Any] = [response.mismatch_excess, response.reward_names, response.compared]
     of_constraints: list[Any] = [response.violation_excess, response.constraint_names]
-    of_rewards += [] if proof is None else [proof.uncertainty]
+    if response.certificate is not None:
+        of_rewards.append(response.certificate.uncertainty)
     if multipliers is not None:
         of_rewards += [multipliers.lower, multipliers.upper]
         of_constraints.append(multipliers.preference)
@@ -342,13 +351,21 @@ def _unpacked(kind: Any, at: str, archive: Archive, domain: Domain) -> Any:
         return arrays.freeze(array) if is_endless and array.ndim == 1 else arrays.floats(array, at, ndim=1)
     if kind == Indices:
         return arrays.integers(array, at)
+    return _of_kind(kind, at, array)
+
+
+def _of_kind(kind: Any, at: str, array: NDArray[Any]) -> Any:
+    """A number, a text, a member of an enumeration, or a tuple of texts."""
     is_list = get_origin(kind) is tuple
-    is_named = not is_list and kind not in SCALARS
     if array.ndim != is_list or array.dtype.kind not in SCALARS.get(kind, "U") or (kind is float and np.isnan(array)):
         raise InvalidModel(f"{at} must be {'a list of texts' if is_list else 'one value of its type'}, got {array!r}")
-    if is_named and str(array) not in kind.__members__:
-        raise InvalidModel(f"{at} must be one of {', '.join(kind.__members__)}, got {array}")
     if array.dtype.kind == "U":
         for text in array.ravel().tolist():
             check_name(text, at)
-    return tuple(array.tolist()) if is_list else kind[str(array)] if is_named else kind(array[()])
+    if is_list:
+        return tuple(array.tolist())
+    if kind in SCALARS:
+        return kind(array[()])
+    if str(array) not in kind.__members__:
+        raise InvalidModel(f"{at} must be one of {', '.join(kind.__members__)}, got {array}")
+    return kind[str(array)]

@@ -69,9 +69,13 @@ def run(
     on_row: Callable[[Row], object] = lambda row: None,
 ) -> None:
     """Compute every row that the store does not have, and store each at once. on_row: called after each is stored."""
-    left, where = missing(tasks, store), backend or Backend()
-    rows = map(compute_row, left) if where.jobs == 1 else _computed_by_processes(left, where.jobs)
-    for row in _computed_on_cluster(left, where) if where.address else rows:
+    left = missing(tasks, store)
+    where = backend or Backend()
+    if where.address:
+        rows = _computed_on_cluster(left, where)
+    else:
+        rows = map(compute_row, left) if where.jobs == 1 else _computed_by_processes(left, where.jobs)
+    for row in rows:
         store.add(row)
         on_row(row)
 
@@ -140,7 +144,8 @@ def compute_row(task: Task) -> Row:
         raise
     # Whatever else a task raises, such as `MemoryError` or `SystemExit`, concerns this row alone.
     except BaseException as error:
-        kind, sentence = type(error).__name__, str(error)
+        kind = type(error).__name__
+        sentence = str(error)
         if not isinstance(error, TutelageError):
             logging.getLogger(__name__).debug("%s failed", task, exc_info=True)
             sentence = f"the computation failed: {kind}: {error}".removesuffix(": ")
@@ -154,27 +159,28 @@ def _row(task: Task, result: Mapping[str, Any]) -> Row:
 
 def taught(task: Task) -> dict[str, Any]:
     """The result of teaching. Where the time limit was reached, `ended` says so."""
-    ground, setting = task.world.ground(task.learner), task.teacher
-    learner = task.model.make(ground.domain, task.seed)
-    first, every = (ground.domain, ground.true_weights), ground.every_preference
+    ground = task.world.ground(task.learner)
+    domain, weights, every = ground.domain, ground.true_weights, ground.every_preference
+    setting = task.teacher
+    learner = task.model.make(domain, task.seed)
     options: dict[str, Any] = dict(setting.options)
     if setting.given is None:
         # In the paper's worlds a teacher ends as in the paper, unless its options say otherwise.
         if setting.name in PAPER_STOPS and isinstance(task.world, WorldName):
             options.setdefault("stop_tolerance", PAPER_STOPS[setting.name])
-        teacher = make_teacher(setting.name, *first, learner, every_preference=every, rng=task.seed, **options)
+        teacher = make_teacher(setting.name, domain, weights, learner, every_preference=every, rng=task.seed, **options)
     else:
         offered = {"learner": learner, "preference_features": every} | dict.fromkeys(SEEDS, task.seed)
         told = [offered[setting.told]] if setting.told else []
-        teacher = called(setting.given.load(), *first, *told, options=options, offered=offered)
+        teacher = called(setting.given.load(), domain, weights, *told, options=options, offered=offered)
     if n := task.model.n_sampled:
-        learner = tl.SampledLearner(ground.domain, learner, n, n, rng=task.seed)
+        learner = tl.SampledLearner(domain, learner, n, n, rng=task.seed)
     with watched(task.time_limit or None):
         transcript = tl.teach(teacher, learner, max_rounds=setting.max_rounds)
         result = summary(transcript)
         if is_over() and "time limit" not in result["ended"]:
             result["ended"] = f"the time limit of {task.time_limit:g} s was reached; {result['ended']}"
-    known = {"domain": ground.domain, "true_weights": ground.true_weights, "learner": learner, "seed": task.seed}
+    known = {"domain": domain, "true_weights": weights, "learner": learner, "seed": task.seed}
     return result | _measured(task, transcript, known | {"transcript": transcript})
 
 
@@ -183,12 +189,14 @@ def _measured(task: Task, transcript: tl.Transcript, offered: Mapping[str, Any])
 
     offered: what a metric may ask for by name, beside the round, its lesson and its response.
     """
-    journey, functions = transcript.arrival, {metric.name: metric.load() for metric in task.metrics}
+    journey = transcript.arrival
+    functions = {metric.name: metric.load() for metric in task.metrics}
     rounds = []
     for taught in transcript.rounds:
-        named, values = {**offered, "lesson": taught.lesson, "response": taught.response}, {**taught.response.metrics}
+        values = dict(taught.response.metrics)
+        named = {**offered, "lesson": taught.lesson, "response": taught.response}
         for name, function in functions.items():
-            first = (taught,) if takes_round(function) else ()
+            first = [taught] if takes_round(function) else []
             values[name] = float(called(function, *first, options={}, offered=named))
         rounds.append(values)
     names = dict.fromkeys(name for values in rounds for name in values)
@@ -206,16 +214,18 @@ def _measured(task: Task, transcript: tl.Transcript, offered: Mapping[str, Any])
 def summary(transcript: tl.Transcript) -> dict[str, Any]:
     """What a row keeps of the rounds: rewards, distances, bound, certificate, and the weights inferred last."""
     final = transcript.final
-    certificate, weights = final.response.certificate, final.response.learned_weights
-    return {
+    weights = final.response.learned_weights
+    certificate = final.response.certificate
+    proof = {"gap": None, "residual": None, "answer": "no certificate"}
+    if certificate is not None:
+        proof = certificate.as_data()
+        proof["answer"] = proof.pop("ended")
+    return proof | {
         "reward": final.response_reward,
         "bound": finite_or_none(final.bound),
         "learner_rewards": [taught.response_reward for taught in transcript.rounds],
         "lesson_rewards": [taught.lesson_reward for taught in transcript.rounds],
         "distances": [distance(taught) for taught in transcript.rounds],
         "weights": None if weights is None else weights.tolist(),
-        "gap": None if certificate is None else finite_or_none(certificate.gap),
-        "residual": None if certificate is None else certificate.residual,
-        "answer": "no certificate" if certificate is None else certificate.ended.name,
         "ended": transcript.ended,
     }
