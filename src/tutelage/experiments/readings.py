@@ -63,8 +63,8 @@ OURS = {name: next(iter(values)) for name, values in CHOICES.items()} | {"volume
 OURS |= dict.fromkeys(("learner of one lesson", "learner in rounds"), "exact projection")
 # A label for each choice.
 Reading = Mapping[str, str]
-# From a column and the labels of what it needs to its nine cells; none where the rows lack some of their worlds.
-Survey = Callable[..., tuple[Cell, ...]]
+# The nine cells of a column under a reading; none where the rows do not have all of their worlds.
+Survey = Callable[[str, Reading], tuple[Cell, ...]]
 
 
 def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, batch: int = 0) -> Survey:
@@ -80,7 +80,7 @@ def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, b
         return [rows[key].outcome for key in keys] if all(key in rows for key in keys) else None
 
     @cache
-    def cells(column: str, *labels: str) -> tuple[Cell, ...]:
+    def cells(column: str, labels: tuple[str, ...]) -> tuple[Cell, ...]:
         values = {name: CHOICES[name][label] for name, label in zip(NEEDS[column], labels, strict=True)}
         worlds = values["worlds"]
         model = values.get("learner in rounds") or values["learner of one lesson"]
@@ -99,41 +99,40 @@ def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, b
             several.append(cell.measured(found, lambda result: min(ends(result), last)))
         return tuple(several)
 
-    return cells
+    return lambda column, reading: cells(column, _labels(column, reading))
 
 
-def part(surveyed: Survey, reading: Reading, column: str) -> tuple[Cell, ...]:
-    """The nine cells of a column under one reading; none where the rows do not have all."""
-    return surveyed(column, *(reading[name] for name in NEEDS[column]))
+def _labels(column: str, reading: Reading) -> tuple[str, ...]:
+    return tuple(reading[name] for name in NEEDS[column])
 
 
 def under(surveyed: Survey, reading: Reading) -> list[Cell]:
     """The 63 cells under one reading; none where the rows do not have all."""
-    parts = [part(surveyed, reading, column) for column in NEEDS]
+    parts = [surveyed(column, reading) for column in NEEDS]
     return [cell for cells in parts for cell in cells] if all(parts) else []
 
 
 def best(surveyed: Survey) -> tuple[Reading, int]:
     """The joint reading under which most means agree, then most spreads, and how many readings were compared."""
-
-    @cache
-    def score(column: str, *labels: str) -> tuple[int, ...] | None:
-        cells = surveyed(column, *labels)
-        return _tally(cells)[:2] if cells else None
-
-    found: Reading = {}
-    most: tuple[int, ...] = ()
-    n_compared = 0
+    scores = {(column, labels): _tally(cells) for column in NEEDS for labels, cells in _under_any(surveyed, column)}
+    totals = {}
     for labels in product(*CHOICES.values()):
         reading = dict(zip(CHOICES, labels, strict=True))
-        scores = [score(column, *(reading[name] for name in needs)) for column, needs in NEEDS.items()]
-        if None in scores:
-            continue
-        n_compared += 1
-        total = tuple(map(sum, zip(*filter(None, scores), strict=True)))
-        if total > most:
-            found, most = reading, total
-    return found, n_compared
+        found = [scores.get((column, _labels(column, reading))) for column in NEEDS]
+        if None not in found:
+            means, spreads, _ = zip(*filter(None, found), strict=True)
+            totals[labels] = (sum(means), sum(spreads))
+    most = max(totals, key=lambda labels: totals[labels], default=())
+    return dict(zip(CHOICES, most, strict=False)), len(totals)
+
+
+def _under_any(surveyed: Survey, column: str) -> Iterator[tuple[tuple[str, ...], tuple[Cell, ...]]]:
+    """The cells of a column under every reading that has them, by the labels of what the column needs."""
+    needs = NEEDS[column]
+    for labels in product(*(CHOICES[name] for name in needs)):
+        cells = surveyed(column, dict(zip(needs, labels, strict=True)))
+        if cells:
+            yield labels, cells
 
 
 def cells(rows: Rows, n_worlds: int) -> tuple[list[Cell], list[Grid]]:
@@ -190,9 +189,7 @@ def _choices(surveyed: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
     for name, label in ((name, label) for name, values in CHOICES.items() for label in values):
         changed = {**reading, name: label}
         pairs = [
-            pair
-            for column in NEEDS
-            for pair in zip(part(surveyed, reading, column), part(surveyed, changed, column), strict=False)
+            pair for column in NEEDS for pair in zip(surveyed(column, reading), surveyed(column, changed), strict=False)
         ]
         gained = sum(_agrees(now) and not _agrees(before) for before, now in pairs)
         lost = sum(_agrees(before) and not _agrees(now) for before, now in pairs)
@@ -203,11 +200,11 @@ def _choices(surveyed: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
 def _numbers(surveyed: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
     """Each printed number beside ours; where its mean differs, the single choices with which it would agree."""
     for column, needs in NEEDS.items():
-        every = [surveyed(column, *labels) for labels in product(*(CHOICES[name] for name in needs))]
+        every = [cells for _, cells in _under_any(surveyed, column)]
         others = [(name, label) for name in needs for label in CHOICES[name] if label != reading[name]]
-        single = {f"{name}: {label}": part(surveyed, {**reading, name: label}, column) for name, label in others}
-        for place, cell in enumerate(part(surveyed, reading, column)):
-            agree = [_agrees(cells[place]) for cells in every if cells]
+        single = {f"{name}: {label}": surveyed(column, {**reading, name: label}) for name, label in others}
+        for place, cell in enumerate(surveyed(column, reading)):
+            agree = [_agrees(cells[place]) for cells in every]
             near = [change for change, cells in single.items() if cells and _agrees(cells[place])]
             size = cell.where["size"]
             yield (
