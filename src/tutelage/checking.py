@@ -88,9 +88,9 @@ def _problems() -> list[tuple[Domain, Vector]]:
     """A machine that wears, with two features on choices, and an object world; each with true weights."""
     rows = [[0.8, 0.2, 0], [1, 0, 0], [0, 0.6, 0.4], [0.9, 0.1, 0], [1, 0, 0]]
     machine = MDP.from_choices(rows, [0, 2, 4, 5], [1, 0, 0], 0.9)
-    features, broken = np.array([[1, 0], [0, 1], [1, 0], [0, 2], [0, 5]]), np.array([0, 0, 1])
+    features = [[1, 0], [0, 1], [1, 0], [0, 2], [0, 5]]
+    wearing = Domain(machine, features, [0, 0, 1], ("output", "cost"), ("broken",))
     world = object_world(size=4, seed=0, generator="text")
-    wearing = Domain(machine, features, broken, ("output", "cost"), ("broken",))
     return [(wearing, np.array([1.0, -0.2])), (world.domain("L3"), world.true_weights)]
 
 
@@ -136,8 +136,7 @@ def _learner_faults(make: Callable[[], Any], domain: Domain) -> Iterator[str]:
     if not answers:
         yield f"it answers no lesson; to {refused[0]}"
         return
-    names = list(answers)
-    first, last = names[0], names[-1]
+    first, *_, last = [*answers, *answers]
     answered = _held(answers[first])
     calls = {f"to {name}, it answers": partial(learner.respond, lessons[name]) for name in answers}
     known = dict(zip(calls, answers.values(), strict=True))
@@ -195,10 +194,8 @@ def _impurities(calls: Mapping[str, Callable[[], Any]], known: Mapping[str, Any]
 def _held(value: Any) -> Held:
     """Every number and word of a value, by the names that lead to it, without the lesson of a response."""
     parts = {name[1:]: np.asarray(array) for name, array in packed("", value)}
-    held = {name: (array.dtype.str, array.tobytes()) for name, array in parts.items()}
-    if isinstance(value, Response):
-        return {name: part for name, part in held.items() if not name.startswith("lesson.")}
-    return held
+    left_out = "lesson." if isinstance(value, Response) else " "
+    return {name: (array.dtype.str, array.tobytes()) for name, array in parts.items() if not name.startswith(left_out)}
 
 
 def _differences(again: Held, before: Held, what: str) -> Iterator[str]:

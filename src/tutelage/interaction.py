@@ -97,10 +97,7 @@ def _answer(
 
 
 def replay(teacher: Teacher, transcript: Transcript, *, on_round: OnRound | None = None) -> Transcript:
-    """The same rounds again, with the recorded responses in place of a learner.
-
-    Raises `InteractionFailed` where the teacher gives another lesson than the recorded one.
-    """
+    """The same rounds again, with the recorded responses; `InteractionFailed` where the teacher's lessons differ."""
     recorded = iter(transcript.rounds)
 
     def respond(lesson: Lesson) -> Response:

@@ -114,11 +114,8 @@ class Players(UserDict[str, Entry]):
                     self.data.setdefault(point.name, self.entry(point.name, player))
                 # A package of somebody else may fail in any way; all other players still work.
                 except Exception as error:
-                    warnings.warn(
-                        f"the entry point {point.name!r} of {self.group} ({point.value}) is left out: "
-                        f"{type(error).__name__}: {error}",
-                        stacklevel=2,
-                    )
+                    place = f"the entry point {point.name!r} of {self.group} ({point.value})"
+                    warnings.warn(f"{place} is left out: {type(error).__name__}: {error}", stacklevel=2)
         return self.data
 
     # Whether an entry can be had, also by loading.
@@ -163,9 +160,8 @@ class Players(UserDict[str, Entry]):
 
         def added(maker: MakerT) -> MakerT:
             if name in self.own or not re.fullmatch(r"[a-z]\w*", name, re.ASCII):
-                raise InvalidInput(
-                    f"{name!r} cannot name a player: take a new word of small letters, digits and underscores"
-                )
+                words = "take a new word of small letters, digits and underscores"
+                raise InvalidInput(f"{name!r} cannot name a player: {words}")
             self[name] = self.entry(name, maker, **told)
             return maker
 

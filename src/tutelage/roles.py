@@ -245,7 +245,7 @@ class Response(Readable):
 
     def explain(self) -> str:
         """A text: which features match the lesson, which preferences bind, and what each costs."""
-        lesson, proof = self.lesson, self.certificate
+        lesson = self.lesson
         lines = ["What was shown, and what the learner does:"]
         size = float(np.abs([lesson.expectation, self.compared]).max())
         rows = zip(self.reward_names, lesson.expectation, self.compared, lesson.uncertainty, strict=True)
@@ -257,11 +257,11 @@ class Response(Readable):
             lines.append(f"  {name}: shown {in_digits(shown, size)}{margin}, done {in_digits(done, size)}: {verdict}")
         if self.multipliers is not None:
             lines += self._preferences(self.multipliers.preference)
-        if proof is None:
-            lines.append("This response has no certificate.")
-        else:
-            lines.append(f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}.")
-        return "\n".join(lines)
+        proof = self.certificate
+        ending = "This response has no certificate."
+        if proof is not None:
+            ending = f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}."
+        return "\n".join([*lines, ending])
 
     def _preferences(self, costs: Vector) -> list[str]:
         if not self.constraint_names:

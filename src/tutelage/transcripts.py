@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tutelage import arrays
 from tutelage.arrays import Indices, Readable, Vector
@@ -198,10 +197,10 @@ def check_response(domain: Domain, response: Response) -> Response:
     return response
 
 
-def _check_possible(domain: Domain, response: Response, rounding: float = 1e-6) -> None:
+def _check_possible(domain: Domain, response: Response) -> None:
     """Refuse an expectation outside the range of phi / (1 - discount); an unseen tail of a trajectory counts zero.
 
-    Without discount an episode may be longer than expected. rounding: the accepted error, as a part of this range.
+    Without discount an episode may be longer than expected.
     """
     if not isinstance(response, Response):
         raise InvalidModel(f"respond must return a Response, got {type(response).__name__}")
@@ -213,14 +212,12 @@ def _check_possible(domain: Domain, response: Response, rounding: float = 1e-6) 
         features = endless(domain.mdp, combined_features(domain))
         low = features.min(axis=0, initial=0.0)
         high = features.max(axis=0, initial=0.0)
-        slack = rounding * (high - low)
-        arrays.refuse(
-            (counts < low - slack) | (counts > high + slack),
-            lambda j: (
-                f"the learner's expectation of {domain.names[j]!r} is {counts[j]:.6g}; "
-                f"no trajectory counts less than {low[j]:.6g} or more than {high[j]:.6g}"
-            ),
+        slack = 1e-6 * (high - low)
+        sentence = (
+            "the learner's expectation of {!r} is {:.6g}; no trajectory counts less than {:.6g} or more than {:.6g}"
         )
+        is_wrong = (counts < low - slack) | (counts > high + slack)
+        arrays.refuse(is_wrong, lambda j: sentence.format(domain.names[j], counts[j], low[j], high[j]))
 
 
 def save_transcript(transcript: Transcript, path: AnyPath) -> None:
@@ -351,11 +348,6 @@ def _unpacked(kind: Any, at: str, archive: Archive, domain: Domain) -> Any:
         return arrays.freeze(array) if is_endless and array.ndim == 1 else arrays.floats(array, at, ndim=1)
     if kind == Indices:
         return arrays.integers(array, at)
-    return _of_kind(kind, at, array)
-
-
-def _of_kind(kind: Any, at: str, array: NDArray[Any]) -> Any:
-    """A number, a text, a member of an enumeration, or a tuple of texts."""
     is_list = get_origin(kind) is tuple
     if array.ndim != is_list or array.dtype.kind not in SCALARS.get(kind, "U") or (kind is float and np.isnan(array)):
         raise InvalidModel(f"{at} must be {'a list of texts' if is_list else 'one value of its type'}, got {array!r}")

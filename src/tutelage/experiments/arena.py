@@ -42,10 +42,7 @@ GRADIENT: Mapping[str, Any] = {"rate": 0.5, "n_steps": 5}
 
 
 def limited(domain: tl.Domain, weights: Vector) -> tuple[tl.Domain, Vector]:
-    """The domain with preference features in units of what its learner accepts, so that every limit is one.
-
-    It accepts the counts of the policy with the least of them, and a part of the way from there to the optimum's.
-    """
+    """The domain with preference features in units of what its learner accepts, so that every limit is one."""
     strictest = tl.strictest_policy(domain, weights, tl.preference_limits(domain, 0.0))
     optimum = tl.solve_hard(domain.mdp, domain.reward_features @ weights).policy
     least, wanted = strictest.expectation.preference, tl.expectation(domain, optimum).preference
@@ -76,10 +73,7 @@ def feature_grid(seed: int, size: int = 6, n_features: int = 4) -> tuple[tl.Doma
 
 
 def treasure(seed: int) -> tuple[tl.Domain, Vector]:
-    """MO-Gymnasium's deep-sea-treasure, started anywhere: a treasure ends the dive, and a step costs `weights[1]`.
-
-    The learner avoids deep water, where the best treasures lie.
-    """
+    """MO-Gymnasium's deep-sea-treasure, started anywhere: a treasure ends the dive; the learner avoids deep water."""
     depth = np.append(DEPTHS, max(DEPTHS) + 1)
     y, x = np.divmod(np.arange(len(depth) * max(depth)), len(depth))
     is_water = y < depth[x]
@@ -217,10 +211,7 @@ def is_repeated(task: Any) -> bool:
 
 
 def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
-    """For each world and kind of preferences the regret of each teacher and learner, and the bound in the last row.
-
-    The last tables have what awareness gains, in each world with each learner.
-    """
+    """For each world and kind of preferences the regrets, with the bound in the last row; then what awareness gains."""
     regrets = [dict(row, regret=None if row["failed"] else row["most"] - row["reward"]) for row in rows]
     regrets += [dict(row, teacher=BOUND, regret=row["most"]) for row in rows if not row["failed"]]
     texts: dict[tuple[str, str], dict[tuple[str, ...], str]] = {}

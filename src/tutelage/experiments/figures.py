@@ -94,10 +94,7 @@ def figure1(world: tl.ObjectWorld, result: Mapping[str, Any]) -> Figure:
 
 
 def figure2(world: tl.ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]]) -> Figure:
-    """Figure 2: the cells that each learner avoids, and the reward that it infers from each teacher, in one scale.
-
-    weights: teacher's name -> learner's name -> (d_r + d_c,); the learners are those of the first teacher.
-    """
+    """Figure 2: the cells that each learner avoids, and what it infers. weights: by teacher, then learner."""
     learners = list(next(iter(weights.values())))
     figure = Figure(figsize=(2.15 * len(learners) + 1.2, 2.15 * (1 + len(weights)) + 0.6), layout="constrained")
     grid = figure.subplots(1 + len(weights), len(learners), squeeze=False)
@@ -174,13 +171,8 @@ def proof_figure(result: Mapping[str, Any]) -> Figure:
     slope = (answer[0] - lesson[0]) / (lesson[1] - answer[1])
     axes.plot(ends, answer[1] + slope * (ends - answer[0]), "b--", label=r"$\ell$: no accepted point is above")
     axes.plot(ends, start[1] + steepest * (ends - start[0]), "b:", label=r"$\tilde\ell$: at least as steep as $\ell$")
-    labels = {
-        r"$\mu_L^i$": (start, (9, -8)),
-        r"$\mu_T^{i+1}$": (lesson, (9, 2)),
-        r"$\mu_L^{i+1}$": (answer, (-34, 8)),
-        r"$\tilde\mu$": (corner, (9, -10)),
-    }
-    for label, (point, beside) in labels.items():
+    labels = {r"$\mu_L^i$": start, r"$\mu_T^{i+1}$": lesson, r"$\mu_L^{i+1}$": answer, r"$\tilde\mu$": corner}
+    for (label, point), beside in zip(labels.items(), ((9, -8), (9, 2), (-34, 8), (9, -10)), strict=True):
         axes.plot(*point, "ko", ms=5)
         axes.annotate(label, tuple(point), xytext=beside, textcoords="offset points")
     axes.annotate("", (start[0], answer[1]), start, arrowprops={"arrowstyle": "<->", "color": "r"})
@@ -278,10 +270,7 @@ def legend(figure: FigureBase, *several: Axes, loc: Any = "outside lower center"
 def _draw_inferred(
     figure: FigureBase, world: tl.ObjectWorld, inferred: Mapping[Axes, tuple[str, ArrayLike]], is_outlined: bool = False
 ) -> None:
-    """The rewards <w_lambda, phi(s)> that learners infer, in one scale of colours, with a key.
-
-    inferred: each learner with its weights (d_r + d_c,). is_outlined: with the outline of the cells that it avoids.
-    """
+    """The rewards <w_lambda, phi(s)> in one scale of colours. inferred: learners with their weights (d_r + d_c,)."""
     rewards = [combined_features(world.domain(name)) @ np.asarray(weights) for name, weights in inferred.values()]
     largest, limit = float(np.max(rewards)), float(np.abs(rewards).max()) or 1.0
     # Penalties of several preferences add up to several times the rewards, which would then be pale.

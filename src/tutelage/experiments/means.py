@@ -106,10 +106,7 @@ def estimate(values: Mapping[Spot, float]) -> Estimate:
 
 
 def curves_of(learner: tuple[Place, Taught], of: str, by: str, within: float) -> Iterator[MeanCurve]:
-    """The curves of each teacher of one learner in one group, from the first budget at which every case has a value.
-
-    within: how close to the best is close, as a share of it.
-    """
+    """From the first budget at which every case has a value. within: how close to the best is close, as a share."""
     place, taught = learner
     paths = {
         teacher: {spot: _path(row, of, by) for spot, row in several.items() if not row["failed"]}
@@ -127,15 +124,12 @@ def curves_of(learner: tuple[Place, Taught], of: str, by: str, within: float) ->
         if not each:
             continue
         table = {spot: values[np.searchsorted(spent, budgets, "right") - 1] for spot, (spent, values) in each.items()}
-        means, errors, counts = zip(
-            *(estimate({spot: row[k] for spot, row in table.items()}) for k in range(len(budgets))), strict=True
-        )
+        at = [estimate({spot: row[k] for spot, row in table.items()}) for k in range(len(budgets))]
+        means, errors, counts = zip(*at, strict=True)
         missing = {spot: best[spot] - row for spot, row in table.items()} if of == "reward" else {}
-        # The place after the last value that is not close.
-        reached = {
-            spot: np.flatnonzero(row > within * abs(best[spot])).max(initial=-1) + 1 for spot, row in missing.items()
-        }
-        until = estimate({spot: budgets[place] for spot, place in reached.items() if place < len(budgets)})
+        late = {spot: np.flatnonzero(row > within * abs(best[spot])) for spot, row in missing.items()}
+        reached = {spot: budgets[places.max(initial=-1) + 1 :] for spot, places in late.items()}
+        until = estimate({spot: left[0] for spot, left in reached.items() if left})
         regret = estimate({spot: float(row @ weights) for spot, row in missing.items()})
         shown = (tuple(budgets), means, errors, counts[0])
         yield MeanCurve(place[0], place[1], teacher, by, *shown, until.mean, until.n, regret.mean, regret.error)

@@ -10,7 +10,7 @@ from itertools import product
 from operator import index
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 from tutelage.data.files import AnyPath, load, open_regular, save
@@ -36,6 +36,8 @@ TOLD = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: "preference_features"}
 Players = Mapping[str, Callable[..., Any]]
 # The players of the script.
 Own = Mapping[str, Given]
+# A domain, the names of its preferences, the group and the replicate of its rows, and its seeds.
+Place = tuple[WorldName | DomainFile, Sequence[str], tuple[str, str | int], Sequence[int]]
 
 
 def read_plan(
@@ -48,10 +50,7 @@ def read_plan(
     seeds: Iterable[int] | None = None,
     version: str = "",
 ) -> list[Task]:
-    """Every task of a plan, with what a script gives beside it; `version` is in place of the identity of their code.
-
-    folder: where domains that are given as objects are saved for the workers.
-    """
+    """Every task of a plan, with what a script gives. version: in place of its code's identity. folder: for domains."""
     beside, data = (Path(plan).parent, _read(plan)) if isinstance(plan, str | PathLike) else (Path(), plan)
     _check_names(data, OF_PLAN, "a plan")
     own_learners = _own("learners", learners, version)
@@ -65,11 +64,11 @@ def read_plan(
     who = [_teacher(values, own_teachers, version) for values in _combinations(data, "teacher", own_teachers)]
     tasks: dict[Hashable, Task] = {}
     for entry in _entries(data, "domain", {}):
-        for place in _places(entry, beside, folder, numbers):
-            for ((preferences, model), teacher), seed in product(product(taught, who), place.seeds):
-                names = _checked(place, preferences, model)
-                task = Task(place.source, names, model, teacher, seed, limit, measured, *place.counted)
-                tasks.setdefault((task.key, *place.counted), task)
+        for source, known, counted, own_seeds in _places(entry, beside, folder, numbers):
+            for ((preferences, model), teacher), seed in product(product(taught, who), own_seeds):
+                names = _checked(source, known, preferences, model)
+                task = Task(source, names, model, teacher, seed, limit, measured, *counted)
+                tasks.setdefault((task.key, *counted), task)
     return list(tasks.values())
 
 
@@ -127,16 +126,7 @@ def _combinations(plan: Mapping[str, Any], group: str, own: Own) -> Iterator[dic
             yield dict(zip(entry, values, strict=True))
 
 
-class _Place(NamedTuple):
-    """A domain of a plan, the names of its preferences, its seeds, and as what its rows count: group and replicate."""
-
-    source: WorldName | DomainFile
-    known: tuple[str, ...]
-    seeds: Sequence[int]
-    counted: tuple[str, str | int]
-
-
-def _places(entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequence[int]) -> Iterator[_Place]:
+def _places(entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequence[int]) -> Iterator[Place]:
     """Each domain of an entry. A function, and a name with {seed}, is another domain for each seed."""
     kinds = [kind for kind in ("file", "world", "domain") if kind in entry]
     if len(kinds) != 1:
@@ -164,7 +154,7 @@ def _places(entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequenc
                 name = str(entry.get("name", usual))
                 source, known = _source(name, path, weights)
             replicate = entry.get("replicate", own[0] if is_made else str(source))
-            yield _Place(source, known, own, (str(entry.get("group", name)), replicate))
+            yield source, known, (str(entry.get("group", name)), replicate), own
 
 
 def _saved(domain: Any, folder: Path) -> Path:
@@ -250,16 +240,15 @@ def _player(
     return name, entry, given, options
 
 
-def _checked(place: _Place, preferences: str, model: LearnerSetting) -> str:
+def _checked(source: WorldName | DomainFile, known: Sequence[str], preferences: str, model: LearnerSetting) -> str:
     """The preferences of a learner, checked against those of its domain, as are the names of the allowances."""
-    known = place.known
     chosen: tuple[str, ...] = ()
-    if isinstance(place.source, WorldName):
+    if isinstance(source, WorldName):
         preferences = "L5" if preferences == ALL else preferences
         known = preference_names(preferences if preferences in PREFERENCES else named_parts(preferences))
     elif preferences != ALL:
         chosen = named_parts(preferences)
     for name in (*chosen, *model.allowances):
         if name != OTHERS:
-            look_up(dict.fromkeys(known), name, f"preference of {place.source}")
+            look_up(dict.fromkeys(known), name, f"preference of {source}")
     return preferences

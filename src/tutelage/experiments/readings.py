@@ -5,7 +5,7 @@ with the print, and the one whose means agree most often is reported, with what 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import pairwise, product
@@ -63,8 +63,9 @@ OURS = {name: next(iter(values)) for name, values in CHOICES.items()} | {"volume
 OURS |= dict.fromkeys(("learner of one lesson", "learner in rounds"), "exact projection")
 # A label for each choice.
 Reading = Mapping[str, str]
-# The nine cells of a column under a reading; none where the rows do not have all of their worlds.
-Survey = Callable[[str, Reading], tuple[Cell, ...]]
+Labels = tuple[str, ...]
+# By column and the labels of what it needs: its nine cells, where the rows have all of their worlds.
+Survey = Mapping[tuple[str, Labels], tuple[Cell, ...]]
 
 
 def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, batch: int = 0) -> Survey:
@@ -79,8 +80,7 @@ def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, b
         keys = [task.key for task in tasks[n_worlds * batch :]]
         return [rows[key].outcome for key in keys] if all(key in rows for key in keys) else None
 
-    @cache
-    def cells(column: str, labels: tuple[str, ...]) -> tuple[Cell, ...]:
+    def cells(column: str, labels: Labels) -> tuple[Cell, ...]:
         values = {name: CHOICES[name][label] for name, label in zip(NEEDS[column], labels, strict=True)}
         worlds = values["worlds"]
         model = values.get("learner in rounds") or values["learner of one lesson"]
@@ -99,26 +99,27 @@ def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, b
             several.append(cell.measured(found, lambda result: min(ends(result), last)))
         return tuple(several)
 
-    return lambda column, reading: cells(column, _labels(column, reading))
+    places = [(column, labels) for column in NEEDS for labels in product(*(CHOICES[name] for name in NEEDS[column]))]
+    return {place: several for place in places if (several := cells(*place))}
 
 
-def _labels(column: str, reading: Reading) -> tuple[str, ...]:
-    return tuple(reading[name] for name in NEEDS[column])
+def place_of(column: str, reading: Reading) -> tuple[str, Labels]:
+    return column, tuple(reading[name] for name in NEEDS[column])
 
 
 def under(surveyed: Survey, reading: Reading) -> list[Cell]:
     """The 63 cells under one reading; none where the rows do not have all."""
-    parts = [surveyed(column, reading) for column in NEEDS]
+    parts = [surveyed.get(place_of(column, reading), ()) for column in NEEDS]
     return [cell for cells in parts for cell in cells] if all(parts) else []
 
 
 def best(surveyed: Survey) -> tuple[Reading, int]:
     """The joint reading under which most means agree, then most spreads, and how many readings were compared."""
-    scores = {(column, labels): _tally(cells) for column in NEEDS for labels, cells in _under_any(surveyed, column)}
+    scores = {place: _tally(cells) for place, cells in surveyed.items()}
     totals = {}
     for labels in product(*CHOICES.values()):
         reading = dict(zip(CHOICES, labels, strict=True))
-        found = [scores.get((column, _labels(column, reading))) for column in NEEDS]
+        found = [scores.get(place_of(column, reading)) for column in NEEDS]
         if None not in found:
             means, spreads, _ = zip(*filter(None, found), strict=True)
             totals[labels] = (sum(means), sum(spreads))
@@ -126,21 +127,8 @@ def best(surveyed: Survey) -> tuple[Reading, int]:
     return dict(zip(CHOICES, most, strict=False)), len(totals)
 
 
-def _under_any(surveyed: Survey, column: str) -> Iterator[tuple[tuple[str, ...], tuple[Cell, ...]]]:
-    """The cells of a column under every reading that has them, by the labels of what the column needs."""
-    needs = NEEDS[column]
-    for labels in product(*(CHOICES[name] for name in needs)):
-        cells = surveyed(column, dict(zip(needs, labels, strict=True)))
-        if cells:
-            yield labels, cells
-
-
 def cells(rows: Rows, n_worlds: int) -> tuple[list[Cell], list[Grid]]:
-    """The tables inside Figures 3, 4 and 5: under the joint reading, and with the exact learner and our teachers.
-
-    Beside them the joint reading: what it chooses, what each other value changes, every printed number; and with twenty
-    worlds and more, the same reading on each further ten worlds.
-    """
+    """The tables inside Figures 3, 4 and 5 under the joint reading and under ours, and what the joint reading is."""
     surveyed = survey(rows, min(n_worlds, N_WORLDS))
     reading, n_compared = best(surveyed)
     if not reading:
@@ -160,18 +148,15 @@ def cells(rows: Rows, n_worlds: int) -> tuple[list[Cell], list[Grid]]:
             batches.append((f"{size}x{size}", f"{worlds[0].seed} to {worlds[-1].seed}", *map(str, _tally(same))))
     means, spreads, both = _tally(joint)
     counted = f"of {n_compared} compared: {means} of {len(joint)} means agree, {spreads} spreads, {both} both"
-    tables = {
-        f"Sec. 6.2: the joint reading with the most agreement, {counted}": (
-            ("choice", "value", "numbers", "means", "spreads", "both", "gained", "lost"),
-            _choices(surveyed, reading),
-        ),
-        "Sec. 6.2: every printed number": (
-            ("printed number", "paper", "ours", "mean", "spread", "readings that agree", "with one other choice"),
-            _numbers(surveyed, reading),
-        ),
-        "Sec. 6.2: the same reading on other worlds": (("size", "worlds", "means", "spreads", "both"), batches),
-    }
-    return every, [Grid(caption, header, tuple(body)) for caption, (header, body) in tables.items()]
+    title = f"Sec. 6.2: the joint reading with the most agreement, {counted}"
+    choices = ("choice", "value", "numbers", "means", "spreads", "both", "gained", "lost")
+    columns = ("printed number", "paper", "ours", "mean", "spread", "readings that agree", "with one other choice")
+    sizes = ("size", "worlds", "means", "spreads", "both")
+    return every, [
+        Grid(title, choices, tuple(_choices(surveyed, reading))),
+        Grid("Sec. 6.2: every printed number", columns, tuple(_numbers(surveyed, reading))),
+        Grid("Sec. 6.2: the same reading on other worlds", sizes, tuple(batches)),
+    ]
 
 
 def _agrees(cell: Cell) -> bool:
@@ -188,9 +173,8 @@ def _choices(surveyed: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
     """Each value of each choice, the others as in the reading; compared are the numbers whose rows are there."""
     for name, label in ((name, label) for name, values in CHOICES.items() for label in values):
         changed = {**reading, name: label}
-        pairs = [
-            pair for column in NEEDS for pair in zip(surveyed(column, reading), surveyed(column, changed), strict=False)
-        ]
+        places = [(place_of(column, reading), place_of(column, changed)) for column in NEEDS]
+        pairs = [pair for before, now in places for pair in zip(surveyed[before], surveyed.get(now, ()), strict=False)]
         gained = sum(_agrees(now) and not _agrees(before) for before, now in pairs)
         lost = sum(_agrees(before) and not _agrees(now) for before, now in pairs)
         counts = (len(pairs), *_tally([now for _, now in pairs]), gained, lost)
@@ -200,10 +184,10 @@ def _choices(surveyed: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
 def _numbers(surveyed: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
     """Each printed number beside ours; where its mean differs, the single choices with which it would agree."""
     for column, needs in NEEDS.items():
-        every = [cells for _, cells in _under_any(surveyed, column)]
+        every = [cells for (name, _), cells in surveyed.items() if name == column]
         others = [(name, label) for name in needs for label in CHOICES[name] if label != reading[name]]
-        single = {f"{name}: {label}": surveyed(column, {**reading, name: label}) for name, label in others}
-        for place, cell in enumerate(surveyed(column, reading)):
+        single = {f"{n}: {label}": surveyed.get(place_of(column, {**reading, n: label})) for n, label in others}
+        for place, cell in enumerate(surveyed[place_of(column, reading)]):
             agree = [_agrees(cells[place]) for cells in every]
             near = [change for change, cells in single.items() if cells and _agrees(cells[place])]
             size = cell.where["size"]

@@ -71,11 +71,8 @@ def run(
     """Compute every row that the store does not have, and store each at once. on_row: called after each is stored."""
     left = missing(tasks, store)
     where = backend or Backend()
-    if where.address:
-        rows = _computed_on_cluster(left, where)
-    else:
-        rows = map(compute_row, left) if where.jobs == 1 else _computed_by_processes(left, where.jobs)
-    for row in rows:
+    rows = map(compute_row, left) if where.jobs == 1 else _computed_by_processes(left, where.jobs)
+    for row in _computed_on_cluster(left, where) if where.address else rows:
         store.add(row)
         on_row(row)
 
@@ -185,10 +182,7 @@ def taught(task: Task) -> dict[str, Any]:
 
 
 def _measured(task: Task, transcript: tl.Transcript, offered: Mapping[str, Any]) -> dict[str, Any]:
-    """What a sweep measures beside the rewards: arrival, preferences, what was shown in each round, and metrics.
-
-    offered: what a metric may ask for by name, beside the round, its lesson and its response.
-    """
+    """What a sweep measures beside the rewards. offered: to a metric, by name, beside the lesson and the response."""
     journey = transcript.arrival
     functions = {metric.name: metric.load() for metric in task.metrics}
     rounds = []
@@ -216,16 +210,16 @@ def summary(transcript: tl.Transcript) -> dict[str, Any]:
     final = transcript.final
     weights = final.response.learned_weights
     certificate = final.response.certificate
-    proof = {"gap": None, "residual": None, "answer": "no certificate"}
-    if certificate is not None:
-        proof = certificate.as_data()
-        proof["answer"] = proof.pop("ended")
-    return proof | {
+    proof = {"ended": "no certificate"} if certificate is None else certificate.as_data()
+    return {
         "reward": final.response_reward,
         "bound": finite_or_none(final.bound),
         "learner_rewards": [taught.response_reward for taught in transcript.rounds],
         "lesson_rewards": [taught.lesson_reward for taught in transcript.rounds],
         "distances": [distance(taught) for taught in transcript.rounds],
         "weights": None if weights is None else weights.tolist(),
+        "gap": proof.get("gap"),
+        "residual": proof.get("residual"),
+        "answer": proof["ended"],
         "ended": transcript.ended,
     }

@@ -104,10 +104,7 @@ class Task:
 
     @property
     def settings(self) -> str:
-        """All settings but the name of the world and the learner's preferences, as a JSON text.
-
-        A file counts by its content, wherever it is, and the code of what a script gives by its identity.
-        """
+        """All settings but the names of world and preferences, as JSON: files by content, code by its identity."""
         told: dict[str, Any] = {"version": tutelage.__version__, "seed": self.seed}
         told |= {"time_limit": self.time_limit, "file": None}
         for key, setting in (("model", self.model), ("teacher", self.teacher)):

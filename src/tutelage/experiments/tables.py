@@ -55,10 +55,7 @@ class Estimate(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """A printed entry: a mean and the deviation after its plus-minus sign.
-
-    In Table 1 the deviation is std / 10 of ten worlds, not std / sqrt(10).
-    """
+    """A printed mean and the deviation after ±: in Table 1 std / 10 of ten worlds, not std / sqrt(10)."""
 
     mean: float
     deviation: float
@@ -165,15 +162,10 @@ class Cell:
         """The cell for JSON; unknown numbers are null."""
         mean, error, n = self.estimate
         printed, deviation = self.printed or (math.nan, math.nan)
-        numbers = {
-            "mean": mean,
-            "standard_error": error,
-            # As Table 1 prints it after ±.
-            "as_printed": float(np.std(self.rewards)) / n if n else math.nan,
-            "printed": printed,
-            "printed_deviation": deviation,
-            "difference": mean - printed,
-        }
+        # As Table 1 prints it after ±.
+        as_printed = float(np.std(self.rewards)) / n if n else math.nan
+        numbers = {"mean": mean, "standard_error": error, "as_printed": as_printed}
+        numbers |= {"printed": printed, "printed_deviation": deviation, "difference": mean - printed}
         data = {**self.where, "learner": self.learner, "teacher": self.teacher}
         data |= {name: finite_or_none(number) for name, number in numbers.items()}
         data |= {"n_worlds": n, "n_refused": self.n_refused}
@@ -218,10 +210,7 @@ def overview(cells: Iterable[Cell]) -> list[Grid]:
 
 
 def table_1(n_worlds: int = N_WORLDS) -> Iterator[Cell]:
-    """Table 1 and Table 2 (App. B.1): every pair of penalties, every column, five learners.
-
-    On the text's worlds, only the penalties of Sec. 6.1.
-    """
+    """Table 1 and Table 2 (App. B.1): every pair of penalties; on the text's worlds only that of Sec. 6.1."""
     places = [("seeds", *penalties) for penalties in settings.PENALTIES] + [("text", *settings.PENALTIES[0])]
     for (world_set, c_r, c_c), name, learner in product(places, settings.TABLE_1_COLUMNS, settings.LEARNERS):
         model, teacher, known = settings.TABLE_1_COLUMNS[name]

@@ -89,10 +89,7 @@ def rounds_target(
 
 
 def panel(title: str, sweep: Sweep) -> Panel:
-    """A curve for each teacher of several rounds and a level for each of the others: means over the same worlds.
-
-    A world that any teacher was refused in counts for none.
-    """
+    """A curve for each teacher of several rounds, a level for the others; a world that refused one counts for none."""
     refused = {row["replicate"] for row in sweep.failed}
     whole = Sweep(tuple(row for row in sweep.rows if row["replicate"] not in refused))
     curves = []
@@ -155,15 +152,12 @@ def tasks_of(names: Sequence[str], n_worlds: int, *, is_slow: bool = False) -> l
 def produce(
     names: Sequence[str], rows: Rows, n_worlds: int, folder: Path, *, with_report: bool
 ) -> tuple[dict[str, Any], list[Grid], list[Path]]:
-    """Write every table as JSON and Markdown, every figure as PNG and SVG, and on request the report.
-
-    Returns the cells with their origin as data, the tables, and the files.
-    """
+    """Write all tables and figures, and on request the report; the cells with their origin, the tables, the files."""
     used = [rows[task.key] for task in tasks_of(names, n_worlds, is_slow=True) if task.key in rows]
     revisions = ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
     # The version is that of the package which computed the rows, since it is in their keys.
-    made = f"computed by Tutelage {tutelage.__version__}, revision {revisions}."
-    origin = f"{len(used)} rows of {n_worlds} worlds, {made}"
+    made_by = f"Tutelage {tutelage.__version__}, revision {revisions}"
+    origin = f"{len(used)} rows of {n_worlds} worlds, computed by {made_by}."
     report = [f"<h1>Reproduction report</h1><p>{html.escape(origin)}</p><p>{html.escape(LEGEND)}</p>"]
     every: list[dict[str, Any]] = []
     grids: list[Grid] = []

@@ -90,11 +90,7 @@ def checksum_of(path: AnyPath) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ground:
-    """Where a learner is taught.
-
-    domain: with the preferences that the learner has. true_weights: (d_r,). every_preference: (S, k) or (C, k), those
-    that any learner there may have.
-    """
+    """Where a learner is taught, and every preference that any learner there may have, (S, k) or (C, k)."""
 
     domain: Domain
     true_weights: Vector
