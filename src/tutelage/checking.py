@@ -1,8 +1,4 @@
-"""Checks of other people's players: are they pure, are their answers possible, do they survive files and processes?
-
-A learner is a pure function of the lesson and its last response, a teacher of the rounds; both may be saved, continued,
-pickled and sent to another process. `check_learner` and `check_teacher` try this on small problems.
-"""
+"""Checks of other people's players: are they pure, are their answers possible, do they survive files and processes?"""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,8 +52,7 @@ def check_teacher(teacher: Any, learner: Learner | None = None) -> tuple[str, ..
         checks = []
         for domain, weights in _problems():
             pupil = learner or _pupil(domain)
-            told = [pupil] if len(required) > 2 else []
-            checks.append(_teacher_faults(partial(teacher, domain, weights, *told), pupil))
+            checks.append(_teacher_faults(partial(teacher, domain, weights, *[pupil][: len(required) - 2]), pupil))
         return _reported(teacher, checks)
     missing = [name for name in ("domain", "true_weights", "open", "adapt") if not hasattr(teacher, name)]
     if missing:
@@ -99,12 +94,12 @@ def _pupil(domain: Domain) -> Learner:
 
 
 def _lessons(domain: Domain) -> dict[str, Lesson]:
-    policy, state = uniform_policy(domain.mdp), domain.mdp.n_states - 1
+    policy = uniform_policy(domain.mdp)
     walks = sample_demonstrations(domain, policy, 6, rng=0, max_steps=30)
     return {
         "a policy": Lesson.from_policy(domain, policy),
         "demonstrations": Lesson.from_demonstrations(domain, walks),
-        "a start of its own": Lesson.from_policy(domain, policy, start=state),
+        "a start of its own": Lesson.from_policy(domain, policy, start=domain.mdp.n_states - 1),
         "an expectation alone": Lesson.from_expectation(0.9 * Lesson.from_policy(domain, policy).expectation),
     }
 

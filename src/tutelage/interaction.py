@@ -116,10 +116,9 @@ def _begun(teacher: Teacher, learner: Learner, so_far: Transcript | None, max_ro
     """The transcript to continue; refused if its weights are not the teacher's."""
     if max_rounds < 1:
         raise InvalidInput(f"max_rounds must be at least one, got {max_rounds}")
-    if not callable(getattr(teacher, "open", None)):
-        raise InvalidInput("the teacher has no method open; write teach(teacher, learner)")
-    if not callable(getattr(learner, "respond", None)):
-        raise InvalidInput("the learner has no method respond; write teach(teacher, learner)")
+    for role, given, method in (("teacher", teacher, "open"), ("learner", learner, "respond")):
+        if not callable(getattr(given, method, None)):
+            raise InvalidInput(f"the {role} has no method {method}; write teach(teacher, learner)")
     begun = Transcript(teacher.true_weights) if so_far is None else so_far
     if not np.array_equal(begun.true_weights, teacher.true_weights):
         raise InvalidInput(f"so_far is for the weights {begun.true_weights}, the teacher has {teacher.true_weights}")

@@ -96,10 +96,7 @@ class Entry:
 
 
 class Players(UserDict[str, Entry]):
-    """Entries by name. Those of installed packages are loaded when a name is unknown, or when all are listed.
-
-    group: of their entry points. n_given: how many arguments a maker has before its options.
-    """
+    """Entries by name; an installed package's are loaded at need. n_given: arguments of a maker before its options."""
 
     def __init__(self, group: str, own: Mapping[str, Entry], n_given: int) -> None:
         super().__init__(own)
@@ -118,7 +115,6 @@ class Players(UserDict[str, Entry]):
                     warnings.warn(f"{place} is left out: {type(error).__name__}: {error}", stacklevel=2)
         return self.data
 
-    # Whether an entry can be had, also by loading.
     __contains__ = Mapping.__contains__
 
     def __missing__(self, name: str) -> Entry:
@@ -177,8 +173,7 @@ def _entries(given: Mapping[str, dict[str, Any]], shared: Mapping[str, dict[str,
             own = {"like": part} if isinstance(part, str) else part
             read = shared.get(own.pop("like", ""), {}) | own
             options[key] = Option(**read | {"choices": tuple(read.get("choices", ()))})
-        knows = Knows[told.get("knows", "nothing").upper()]
-        entries[name] = Entry(**told | {"options": options, "knows": knows})
+        entries[name] = Entry(**told | {"options": options, "knows": Knows[told.get("knows", "nothing").upper()]})
     return entries
 
 

@@ -7,7 +7,7 @@ to lesson is `Response.memory`. So rounds can be saved, continued and replayed, 
 
 import inspect
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, cast, runtime_checkable
 
@@ -251,30 +251,30 @@ class Response(Readable):
         rows = zip(self.reward_names, lesson.expectation, self.compared, lesson.uncertainty, strict=True)
         for name, shown, done, doubt in rows:
             margin = f" (known to {doubt:.3g})" if doubt > 0 else ""
-            verdict = f"gives up {shown - done:.4g}" if shown > done else f"does {done - shown:.4g} more"
-            if abs(shown - done) <= 1e-6 * (1 + abs(shown)):
-                verdict = "matched"
+            given_up = f"gives up {shown - done:.4g}" if shown > done else f"does {done - shown:.4g} more"
+            verdict = "matched" if abs(shown - done) <= 1e-6 * (1 + abs(shown)) else given_up
             lines.append(f"  {name}: shown {in_digits(shown, size)}{margin}, done {in_digits(done, size)}: {verdict}")
-        if self.multipliers is not None:
-            lines += self._preferences(self.multipliers.preference)
+        if self.multipliers is not None and not self.constraint_names:
+            lines.append("The learner has no preferences.")
+        elif self.multipliers is not None:
+            lines += [
+                "Its preferences, in units of its own objective:",
+                *self._preferences(self.multipliers.preference),
+            ]
         proof = self.certificate
         ending = "This response has no certificate."
         if proof is not None:
             ending = f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}."
         return "\n".join([*lines, ending])
 
-    def _preferences(self, costs: Vector) -> list[str]:
-        if not self.constraint_names:
-            return ["The learner has no preferences."]
-        lines = ["Its preferences, in units of its own objective:"]
+    def _preferences(self, costs: Vector) -> Iterator[str]:
         for name, cost, excess in zip(self.constraint_names, costs, self.violation_excess, strict=True):
             effect = "does not change the response to this lesson"
             if excess > 1e-6:
                 effect = f"exceeded by {excess:.4g}, at {cost:.4g} for each unit"
             elif cost > 1e-6:
                 effect = f"binds; one more unit of allowance would gain {cost:.4g}"
-            lines.append(f"  {name}: {effect}")
-        return lines
+            yield f"  {name}: {effect}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

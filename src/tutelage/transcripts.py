@@ -99,9 +99,8 @@ class Transcript(Readable):
 
     def certified(self, bound: float) -> "Transcript":
         """The same rounds, with a new bound for the last one."""
-        if not self.rounds:
-            return self
-        return replace(self, rounds=(*self.rounds[:-1], replace(self.final, bound=bound)))
+        last = [replace(taught, bound=bound) for taught in self.rounds[-1:]]
+        return replace(self, rounds=(*self.rounds[:-1], *last))
 
     def ending(self, sentence: str) -> "Transcript":
         """The same rounds, with the sentence that says how they ended."""
@@ -154,12 +153,10 @@ class Transcript(Readable):
             f"{taught.bound:8.3f}  {taught.reason}"
             for number, taught in enumerate(self.rounds, start=1)
         ]
-        lines.append(f"Ended: {self.ended}.")
-        if self.rounds and self.arrival is not None:
-            lines.append(f"The learner {self.arrival}.")
-        if self.unverified:
-            lines.append(f"Not verified: {self.unverified}.")
-        return "\n".join([head, *lines])
+        journey = self.arrival if self.rounds else None
+        arrives = [] if journey is None else [f"The learner {journey}."]
+        unproved = [f"Not verified: {self.unverified}."] if self.unverified else []
+        return "\n".join([head, *lines, f"Ended: {self.ended}.", *arrives, *unproved])
 
 
 def _costs_in_words(costs: "Costs") -> list[str]:
@@ -181,11 +178,7 @@ def _costs_in_words(costs: "Costs") -> list[str]:
 
 
 def check_response(domain: Domain, response: Response) -> Response:
-    """The response; refused unless it is possible in the domain, and its expectation is that of its policy.
-
-    An expectation that was seen instead (`bias`) need only be possible. What the objective and its bound are worth
-    cannot be said without the learner's penalties: `learners.verifying.verify` computes them again.
-    """
+    """The response; refused unless it is possible in the domain and, if not seen (`bias`), follows from its policy."""
     _check_possible(domain, response)
     if response.bias is None:
         done = expectation(domain, response.policy)
@@ -198,16 +191,14 @@ def check_response(domain: Domain, response: Response) -> Response:
 
 
 def _check_possible(domain: Domain, response: Response) -> None:
-    """Refuse an expectation outside the range of phi / (1 - discount); an unseen tail of a trajectory counts zero.
-
-    Without discount an episode may be longer than expected.
-    """
+    """Refuse an expectation outside the range of phi / (1 - discount); an unseen tail of a trajectory counts zero."""
     if not isinstance(response, Response):
         raise InvalidModel(f"respond must return a Response, got {type(response).__name__}")
     check_policy(domain.mdp, response.policy)
     counts = response.expectation.both
     arrays.check_length(response.expectation.reward, domain.n_reward, "the learner's expectation", "features")
     arrays.check_length(counts, len(domain.names), "the learner's expectation", "features")
+    # Without discount an episode may be longer than expected.
     if np.max(domain.mdp.discount) < 1:
         features = endless(domain.mdp, combined_features(domain))
         low = features.min(axis=0, initial=0.0)

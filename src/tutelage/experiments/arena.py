@@ -22,7 +22,6 @@ from tutelage.experiments.tables import Grid, pivot
 from tutelage.teachers.base import best_kept
 
 KINDS = ("none", "soft", "hard")
-# In the names of teachers, and the row of a table that has no teacher.
 AWARE = "aware "
 BOUND = "the bound itself"
 GAIN = "reward with aware teachers less without"
@@ -152,9 +151,8 @@ def make_learner(domain: tl.Domain, seed: int, *, name: str, kind: str) -> tl.Le
     learner = inner[name]()
     if kind == "none":
         return learner
-    if kind == "hard":
-        return tl.PreferringLearner(learner, tl.HardLearner(domain, 1.0))
-    return tl.PreferringLearner(learner, entropic(tl.Preference(penalty=VIOLATION, allowance=1.0)))
+    soft = entropic(tl.Preference(penalty=VIOLATION, allowance=1.0))
+    return tl.PreferringLearner(learner, tl.HardLearner(domain, 1.0) if kind == "hard" else soft)
 
 
 def make_teacher(

@@ -221,12 +221,11 @@ def domain_picture(
     names = [domain.reward_names[i] for i in drawn]
     parts["what is rewarded"] = lambda axes: draw_features(axes, names, bars, errors=errors)
     if domain.n_preference:
-        allowed = np.array([limits.get(name, np.inf) for name in domain.preference_names]) if limits else None
+        avoided = domain.preference_names
+        allowed = np.array([limits.get(name, np.inf) for name in avoided]) if limits else None
         counts = {} if lesson.policy is None else {"shown": tl.expectation(domain, lesson.policy).preference}
         counts["done"] = response.expectation.preference
-        parts["what the learner avoids"] = lambda axes: draw_features(
-            axes, domain.preference_names, counts, allowed=allowed
-        )
+        parts["what the learner avoids"] = lambda axes: draw_features(axes, avoided, counts, allowed=allowed)
     parts["true reward"] = lambda axes: draw_rounds(axes, transcript)
     if domain.positions is not None:
         parts["where they go"] = lambda axes: draw_map(axes, domain, shown=lesson.policy, done=response.policy)
@@ -248,12 +247,14 @@ def plane_picture(domain: tl.Domain, learner: tl.Learner, final: tl.TaughtRound,
     """What policies collect of two features, the lesson and the response; what a learner with linear limits accepts."""
     columns = [domain.reward_names.index(name) for name in names]
     flat = replace(domain, reward_features=domain.reward_features[:, columns], reward_names=names)
-    known, accepted = getattr(learner, "preference", None), None
+    known = getattr(learner, "preference", None)
+    accepted = None
     if isinstance(known, tl.Preference) and known.is_hard and known.rows is None and not known.functions:
         accepted = tl.vertices(flat, tl.preference_limits(flat, limits_of(learner, domain)))
-    shown, done = final.lesson.expectation[columns], final.response.expectation.reward[columns]
+    reached = {"shown": final.lesson.expectation, "done": final.response.expectation.reward}
+    points = {name: values[columns].tolist() for name, values in reached.items()}
     figure = Figure(figsize=(7.0, 5.0), layout="constrained")
-    axes, points = figure.subplots(), {"shown": shown.tolist(), "done": done.tolist()}
+    axes = figure.subplots()
     reachable = tl.vertices(flat, tl.no_limits(flat))
     draw_reachable(axes, reachable, accepted, points, arrows=[("shown", "done")], labels=names)
     legend(figure, axes, ncols=4)

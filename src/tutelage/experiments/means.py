@@ -140,10 +140,8 @@ def _path(row: AnyRow, of: str, by: str) -> tuple[Vector, Vector]:
     values = row[f"{of}_by_round"]
     spent = [1] * len(values) if by == "round" else row[f"{by}_by_round"]
     if None in spent:
-        raise InvalidInput(
-            f"{row['teacher']!r} shows {row['learner']!r} exact expectations, which have no {by}; "
-            "use by='round', or learners with n_sampled"
-        )
+        sentence = f"{row['teacher']!r} shows {row['learner']!r} exact expectations, which have no {by}"
+        raise InvalidInput(f"{sentence}; use by='round', or learners with n_sampled")
     if None in values:
         raise InvalidInput(f"{of!r} is not a number in every round of {row['learner']!r} with {row['teacher']!r}")
     return np.cumsum(spent, dtype=float), np.array(values, dtype=float)

@@ -81,7 +81,6 @@ def _read(path: AnyPath) -> dict[str, Any]:
 
 
 def _own(what: str, players: Any, version: str) -> Own:
-    """What a script gives, as it is sent to the workers."""
     if not isinstance(players, Mapping | None):
         raise InvalidInput(f"{what} must be a mapping from names to classes or functions")
     return {name: Given.of(name, made, version) for name, made in (players or {}).items()}
@@ -214,11 +213,7 @@ def _teacher(values: dict[str, Any], own: Own, version: str) -> TeacherSetting:
 def _player(
     name: str, own: Own, table: Mapping[str, Any], values: Mapping[str, Any], version: str
 ) -> tuple[str, Any, Given | None, dict[str, Any]]:
-    """The name of a player, its entry in the table, its code, and its options.
-
-    A player of the script has no entry. One of this package has no code, since workers know it. A learner model, and a
-    player that was registered in this process, have the defaults of the options that are not given.
-    """
+    """The name of a player, its entry (none of the script's), its code (none of this package's), and its options."""
     if name in own:
         for key, value in values.items():
             if not isinstance(value, str | int | float):

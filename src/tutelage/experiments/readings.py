@@ -12,7 +12,7 @@ from itertools import pairwise, product
 from typing import Any
 
 from tutelage.experiments import settings
-from tutelage.experiments.settings import N_WORLDS, SIZES, UNKNOWN_LEARNERS, LearnerSetting, TeacherSetting, tasks_in
+from tutelage.experiments.settings import N_WORLDS, SIZES, UNKNOWN_LEARNERS, tasks_in
 from tutelage.experiments.tables import Cell, Grid, Outcome, Rows, printed_unknown
 from tutelage.experiments.worlds import worlds_in
 
@@ -28,7 +28,6 @@ def _before_a_loss(result: Outcome) -> int:
 
 
 def _within(eps: float, result: Outcome) -> int:
-    """The number of lessons up to the first one whose response is within eps of it."""
     distances = result["distances"]
     return next((n for n, distance in enumerate(distances, 1) if distance <= eps), len(distances))
 
@@ -73,10 +72,8 @@ def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, b
     knowing = {teacher.name: teacher for teacher in settings.KNOWING}
 
     @cache
-    def results(
-        worlds: str, size: int, learner: str, model: LearnerSetting, teacher: TeacherSetting
-    ) -> list[Outcome] | None:
-        tasks = tasks_in(worlds, size, n_worlds * (batch + 1), learner, model, teacher)
+    def results(worlds: str, size: int, *taught: Any) -> list[Outcome] | None:
+        tasks = tasks_in(worlds, size, n_worlds * (batch + 1), *taught)
         keys = [task.key for task in tasks[n_worlds * batch :]]
         return [rows[key].outcome for key in keys] if all(key in rows for key in keys) else None
 
@@ -193,7 +190,7 @@ def _numbers(surveyed: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
             size = cell.where["size"]
             yield (
                 f"{cell.learner}, {size}x{size}, {cell.teacher}",
-                str(cell.printed),
+                f"{cell.printed.mean:.2f} ±{cell.printed.deviation:.2f}" if cell.printed else "",
                 f"{cell.estimate.mean:.2f} ±{cell.estimate.error:.2f}",
                 cell.verdict,
                 cell.spread,

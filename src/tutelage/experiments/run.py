@@ -157,27 +157,28 @@ def _row(task: Task, result: Mapping[str, Any]) -> Row:
 def taught(task: Task) -> dict[str, Any]:
     """The result of teaching. Where the time limit was reached, `ended` says so."""
     ground = task.world.ground(task.learner)
-    domain, weights, every = ground.domain, ground.true_weights, ground.every_preference
     setting = task.teacher
-    learner = task.model.make(domain, task.seed)
+    first = (ground.domain, ground.true_weights)
+    every = ground.every_preference
+    learner = task.model.make(ground.domain, task.seed)
     options: dict[str, Any] = dict(setting.options)
     if setting.given is None:
         # In the paper's worlds a teacher ends as in the paper, unless its options say otherwise.
         if setting.name in PAPER_STOPS and isinstance(task.world, WorldName):
             options.setdefault("stop_tolerance", PAPER_STOPS[setting.name])
-        teacher = make_teacher(setting.name, domain, weights, learner, every_preference=every, rng=task.seed, **options)
+        teacher = make_teacher(setting.name, *first, learner, every_preference=every, rng=task.seed, **options)
     else:
         offered = {"learner": learner, "preference_features": every} | dict.fromkeys(SEEDS, task.seed)
         told = [offered[setting.told]] if setting.told else []
-        teacher = called(setting.given.load(), domain, weights, *told, options=options, offered=offered)
+        teacher = called(setting.given.load(), *first, *told, options=options, offered=offered)
     if n := task.model.n_sampled:
-        learner = tl.SampledLearner(domain, learner, n, n, rng=task.seed)
+        learner = tl.SampledLearner(ground.domain, learner, n, n, rng=task.seed)
     with watched(task.time_limit or None):
         transcript = tl.teach(teacher, learner, max_rounds=setting.max_rounds)
         result = summary(transcript)
         if is_over() and "time limit" not in result["ended"]:
             result["ended"] = f"the time limit of {task.time_limit:g} s was reached; {result['ended']}"
-    known = {"domain": domain, "true_weights": weights, "learner": learner, "seed": task.seed}
+    known = {"domain": ground.domain, "true_weights": ground.true_weights, "learner": learner, "seed": task.seed}
     return result | _measured(task, transcript, known | {"transcript": transcript})
 
 

@@ -1,7 +1,4 @@
-"""A user's sweep: the rows of a plan, as data, as files, as a table and as pictures.
-
-They are computed and stored as those of the paper's tables are. A task that fails is a row that says why.
-"""
+"""A user's sweep: rows of a plan, as data, files, a table and pictures. A task that fails is a row that says why."""
 
 import io
 import json
@@ -28,12 +25,8 @@ from tutelage.outcomes import InvalidInput, needed_for
 FORMATS = (".csv", ".jsonl", ".json", ".parquet")
 SHORT = {"mismatch_penalty": "C_r", "violation_penalty": "C_c", ALLOWANCE: "allowance"}
 # What a row has of every round beside the metrics: the name of its column, and of the list in the result.
-BY_ROUND = {
-    "reward": "learner_rewards",
-    "lesson_reward": "lesson_rewards",
-    "n_demonstrations": "n_demonstrations",
-    "n_steps": "n_steps",
-}
+EXTENTS = ("n_demonstrations", "n_steps")
+BY_ROUND = {"reward": "learner_rewards", "lesson_reward": "lesson_rewards"} | {name: name for name in EXTENTS}
 
 
 class SweepRow(dict[str, Any]):
@@ -74,7 +67,7 @@ class Sweep(Readable):
         """
         if self.rows and not any(f"{of}_by_round" in row for row in self.rows):
             raise InvalidInput(f"no row has a number {of!r} in rounds")
-        if by not in ("round", "n_demonstrations", "n_steps"):
+        if by not in ("round", *EXTENTS):
             raise InvalidInput(f"by must be 'round', 'n_demonstrations' or 'n_steps', got {by!r}")
         by_learner = means.by_learner(self.rows)
         return [curve for learner in by_learner for curve in means.curves_of(learner, of, by, within)]
@@ -177,14 +170,8 @@ def _asked(task: Task, n_limits: Mapping[str, int]) -> dict[str, Any]:
     model, teacher = task.model, task.teacher
     prefix = "learner." if model.given else ""
     label = _label(teacher.name, teacher.options)
-    told: dict[str, Any] = {
-        "domain": str(task.world),
-        "group": task.group,
-        "replicate": task.replicate,
-        "learner": _learner_label(task),
-        "model": model.model,
-        "preferences": task.learner,
-    }
+    told: dict[str, Any] = {"domain": str(task.world), "group": task.group, "replicate": task.replicate}
+    told |= {"learner": _learner_label(task), "model": model.model, "preferences": task.learner}
     told |= {f"{prefix}{name}": value for name, value in model.options if name != ALLOWANCE}
     if model.allowances:
         told["allowance"] = model.limit(OTHERS)
@@ -206,7 +193,7 @@ def _results(task: Task, row: Row, asked: Mapping[str, Any]) -> dict[str, Any]:
     if task.model.allowances:
         values |= {f"allowance.{name}": task.model.limit(name) for name in counts}
     values["n_rounds"] = len(by_round["reward"])
-    for name in ("n_demonstrations", "n_steps"):
+    for name in EXTENTS:
         shown = by_round[name]
         values[name] = sum(shown) if shown and None not in shown else None
     values |= {"seconds": row.seconds, "ended": result.get("ended"), "failed": result.get("refused", "")}

@@ -60,9 +60,6 @@ class Printed(NamedTuple):
     mean: float
     deviation: float
 
-    def __str__(self) -> str:
-        return f"{self.mean:.2f} ±{self.deviation:.2f}"
-
 
 def printed_known(mismatch_penalty: float, violation_penalty: float, teacher: str, learner: str) -> Printed:
     """An entry of Table 1 or Table 2 (App. B.1); teacher: "agnostic" or "bilevel"."""

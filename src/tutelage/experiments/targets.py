@@ -1,7 +1,4 @@
-"""The tables and figures by name: the tasks that each needs, how it is made from their rows, and its files.
-
-`tutelage reproduce` and `tutelage demo` compute the rows first.
-"""
+"""The tables and figures by name: the tasks that each needs, how it is made from their rows, and its files."""
 
 import base64
 import html
@@ -48,7 +45,6 @@ class Target:
 
 
 def table_target(title: str, cells: Callable[[int], Iterator[Cell]]) -> Target:
-    """A table whose cells have their own tasks."""
     return Target(
         title,
         lambda n_worlds: chain.from_iterable(cell.tasks for cell in cells(n_worlds)),
@@ -109,10 +105,8 @@ def panel(title: str, sweep: Sweep) -> Panel:
 
 def _rounds_of(learner: str) -> Target:
     """Figure 3 (a), or the same part of Figure 4 or 5. The paper does not say in which worlds."""
-    panels = {
-        f"{learner}, exact projection": (learner, settings.EXACT),
-        f"{learner}, footnote 1's learner, exactly": (learner, settings.FOOTNOTE),
-    }
+    names = {settings.EXACT: "exact projection", settings.FOOTNOTE: "footnote 1's learner, exactly"}
+    panels = {f"{learner}, {name}": (learner, model) for model, name in names.items()}
     return rounds_target(f"Rewards over teaching rounds, {learner}", "reachable", panels, settings.EVERY_TEACHER)
 
 
@@ -154,10 +148,9 @@ def produce(
 ) -> tuple[dict[str, Any], list[Grid], list[Path]]:
     """Write all tables and figures, and on request the report; the cells with their origin, the tables, the files."""
     used = [rows[task.key] for task in tasks_of(names, n_worlds, is_slow=True) if task.key in rows]
-    revisions = ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
+    commits = ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
     # The version is that of the package which computed the rows, since it is in their keys.
-    made_by = f"Tutelage {tutelage.__version__}, revision {revisions}"
-    origin = f"{len(used)} rows of {n_worlds} worlds, computed by {made_by}."
+    origin = f"{len(used)} rows of {n_worlds} worlds, computed by Tutelage {tutelage.__version__}, revision {commits}."
     report = [f"<h1>Reproduction report</h1><p>{html.escape(origin)}</p><p>{html.escape(LEGEND)}</p>"]
     every: list[dict[str, Any]] = []
     grids: list[Grid] = []
@@ -210,16 +203,11 @@ def demo(
         rows[task.key] = run.compute_row(task)
         done(f"{task.learner}, {task.teacher.name}")
     results = {pair: rows[task.key].outcome for pair, task in soft.items()}
-    shown = [
-        {
-            "learner": learner,
-            "optimal": results["agnostic", learner]["lesson_rewards"][0],
-            "agnostic": results["agnostic", learner]["reward"],
-            "aware": results["bilevel", learner]["reward"],
-            "bound": results["bilevel", learner]["bound"],
-        }
-        for learner in LEARNERS
-    ]
+    shown = []
+    for learner in LEARNERS:
+        agnostic, aware = results["agnostic", learner], results["bilevel", learner]
+        rewards = {"optimal": agnostic["lesson_rewards"][0], "agnostic": agnostic["reward"], "aware": aware["reward"]}
+        shown.append({"learner": learner, **rewards, "bound": aware["bound"]})
     rounds = {task.teacher.name: rows[task.key].outcome for task in hard}
     data = {"world": str(world), "allowance": allowance, "rows": shown, "rounds": rounds}
     header = ("learner", "optimal policy", "agnostic lesson", "aware lesson", "bound on any lesson")

@@ -71,10 +71,7 @@ class DomainFile:
         return self.name
 
     def ground(self, preferences: str) -> "Ground":
-        """The domain of a learner with these preferences: names with commas between them, or "all".
-
-        Refused if the file is no longer the one that the plan was read with.
-        """
+        """The domain of a learner with these preferences: names with commas between them, or "all"."""
         whole = load(self.path)
         if checksum_of(self.path) != self.checksum:
             raise InvalidInput(f"{self.path} has changed since the plan was read; run the sweep again")
