@@ -115,7 +115,7 @@ class Players(UserDict[str, Entry]):
                     warnings.warn(f"{place} is left out: {type(error).__name__}: {error}", stacklevel=2)
         return self.data
 
-    __contains__ = Mapping.__contains__
+    __contains__ = Mapping.__contains__  # asks __getitem__, which may load
 
     def __missing__(self, name: str) -> Entry:
         return self._all()[name]
