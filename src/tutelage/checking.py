@@ -1,8 +1,4 @@
-"""Checks of other people's players: are they pure, are their answers possible, do they survive files and processes?
-
-A learner is a pure function of the lesson and its last response, a teacher of the rounds; both may be saved, continued,
-pickled and sent to another process. `check_learner` and `check_teacher` try this on small problems.
-"""
+"""Checks of other people's players: are they pure, are their answers possible, do they survive files and processes?"""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,13 +32,13 @@ def check_learner(learner: Any, domain: Domain | None = None) -> tuple[str, ...]
     learner: a learner, or a class or function that makes one from a domain. domain: what to try it on; by default the
     learner's own, or two small ones.
     """
-    is_maker = isinstance(learner, type) or (callable(learner) and not isinstance(learner, Learner))
-    known: Domain | None = domain or (None if is_maker else getattr(learner, "domain", None))
-    if known is None and not is_maker:
+    if _is_maker(learner, Learner):
+        domains = [small for small, _ in _problems()] if domain is None else [domain]
+        return _reported(learner, [_learner_faults(partial(learner, each), each) for each in domains])
+    known = domain or getattr(learner, "domain", None)
+    if known is None:
         raise InvalidInput(f"{type(learner).__name__} has no attribute 'domain'; give the domain to try it on")
-    domains = [small for small, _ in _problems()] if known is None else [known]
-    makers = [partial(learner, each) if is_maker else (lambda: learner) for each in domains]
-    return _reported(learner, map(_learner_faults, makers, domains))
+    return _reported(learner, [_learner_faults(lambda: learner, known)])
 
 
 def check_teacher(teacher: Any, learner: Learner | None = None) -> tuple[str, ...]:
@@ -51,15 +47,21 @@ def check_teacher(teacher: Any, learner: Learner | None = None) -> tuple[str, ..
     teacher: a teacher, or a class or function that makes one from a domain, true weights and, where a third parameter
     has no default, the learner. learner: whom it teaches; by default one with hard preferences.
     """
-    if not isinstance(teacher, type) and (not callable(teacher) or isinstance(teacher, Teacher)):
-        missing = [name for name in ("domain", "true_weights", "open", "adapt") if not hasattr(teacher, name)]
-        if missing:
-            return _reported(teacher, [iter([f"it has no {' and no '.join(missing)}"])])
-        return _reported(teacher, [_teacher_faults(lambda: teacher, learner or _pupil(teacher.domain))])
-    required = [each for each in inspect.signature(teacher).parameters.values() if each.default is each.empty]
-    pupils = [(problem, learner or _pupil(problem[0])) for problem in _problems()]
-    makers = [partial(teacher, *problem, *[pupil][: len(required) - 2]) for problem, pupil in pupils]
-    return _reported(teacher, map(_teacher_faults, makers, [pupil for _, pupil in pupils]))
+    if _is_maker(teacher, Teacher):
+        required = [each for each in inspect.signature(teacher).parameters.values() if each.default is each.empty]
+        checks = []
+        for domain, weights in _problems():
+            pupil = learner or _pupil(domain)
+            checks.append(_teacher_faults(partial(teacher, domain, weights, *[pupil][: len(required) - 2]), pupil))
+        return _reported(teacher, checks)
+    missing = [name for name in ("domain", "true_weights", "open", "adapt") if not hasattr(teacher, name)]
+    if missing:
+        return _reported(teacher, [iter([f"it has no {' and no '.join(missing)}"])])
+    return _reported(teacher, [_teacher_faults(lambda: teacher, learner or _pupil(teacher.domain))])
+
+
+def _is_maker(player: Any, role: type) -> bool:
+    return isinstance(player, type) or (callable(player) and not isinstance(player, role))
 
 
 def _reported(player: Any, checks: Iterable[Iterator[str]]) -> tuple[str, ...]:
@@ -81,9 +83,9 @@ def _problems() -> list[tuple[Domain, Vector]]:
     """A machine that wears, with two features on choices, and an object world; each with true weights."""
     rows = [[0.8, 0.2, 0], [1, 0, 0], [0, 0.6, 0.4], [0.9, 0.1, 0], [1, 0, 0]]
     machine = MDP.from_choices(rows, [0, 2, 4, 5], [1, 0, 0], 0.9)
-    features, broken = np.array([[1, 0], [0, 1], [1, 0], [0, 2], [0, 5]]), np.array([0, 0, 1])
+    features = [[1, 0], [0, 1], [1, 0], [0, 2], [0, 5]]
+    wearing = Domain(machine, features, [0, 0, 1], ("output", "cost"), ("broken",))
     world = object_world(size=4, seed=0, generator="text")
-    wearing = Domain(machine, features, broken, ("output", "cost"), ("broken",))
     return [(wearing, np.array([1.0, -0.2])), (world.domain("L3"), world.true_weights)]
 
 
@@ -92,54 +94,60 @@ def _pupil(domain: Domain) -> Learner:
 
 
 def _lessons(domain: Domain) -> dict[str, Lesson]:
-    policy, state = uniform_policy(domain.mdp), domain.mdp.n_states - 1
+    policy = uniform_policy(domain.mdp)
     walks = sample_demonstrations(domain, policy, 6, rng=0, max_steps=30)
     return {
         "a policy": Lesson.from_policy(domain, policy),
         "demonstrations": Lesson.from_demonstrations(domain, walks),
-        "a start of its own": Lesson.from_policy(domain, policy, start=state),
+        "a start of its own": Lesson.from_policy(domain, policy, start=domain.mdp.n_states - 1),
         "an expectation alone": Lesson.from_expectation(0.9 * Lesson.from_policy(domain, policy).expectation),
     }
 
 
 def _learner_faults(make: Callable[[], Any], domain: Domain) -> Iterator[str]:
     """Possible answers, purity, files, processes; the later checks need the earlier."""
-    learner, lessons, answers, refused = make(), _lessons(domain), dict[str, Response](), ""
+    learner = make()
     if not isinstance(learner, Learner):
         yield "it has no method respond(lesson)"
         return
-    before = {name: _held(lesson) for name, lesson in lessons.items()}
+    lessons = _lessons(domain)
+    shown = {name: _held(lesson) for name, lesson in lessons.items()}
+    answers: dict[str, Response] = {}
+    refused = []
     for name, lesson in lessons.items():
-        answer = None
         try:
             answer = learner.respond(lesson)
-            answers[name] = check_response(domain, answer)
         except TutelageError as error:
-            refused = refused or f"{name}: {error}"
-            if answer is not None:
-                yield f"to {name}, {error}"
-                return
+            refused.append(f"{name}: {error}")
+            continue
         except Exception as error:
             yield f"to {name}, respond raises {type(error).__name__}: {error}; refuse a lesson by tl.InvalidInput"
             return
+        try:
+            answers[name] = check_response(domain, answer)
+        except TutelageError as error:
+            yield f"to {name}, {error}"
+            return
     if not answers:
-        yield f"it answers no lesson; to {refused}"
+        yield f"it answers no lesson; to {refused[0]}"
         return
     first, *_, last = [*answers, *answers]
-    before["after"] = _held(answers[first])
-    known = {f"to {name}, it answers": answer for name, answer in answers.items()}
-    calls = {what: partial(learner.respond, lessons[name]) for what, name in zip(known, answers, strict=True)}
+    answered = _held(answers[first])
+    calls = {f"to {name}, it answers": partial(learner.respond, lessons[name]) for name in answers}
+    known = dict(zip(calls, answers.values(), strict=True))
     after = partial(respond_after, learner, lessons[last], answers[first])
     calls["to the same lesson after the same response, it answers"] = after
-    is_pure = True
+    is_sound = True
     for fault in _impurities(calls, known):
-        is_pure = False
+        is_sound = False
         yield fault
-    written = [f"it writes into the lesson, {name}" for name in lessons if _held(lessons[name]) != before[name]]
-    if _held(answers[first]) != before["after"]:
-        written.append("it writes into the response that it is given as `after`")
-    yield from written
-    if is_pure and not written:
+    for name, lesson in lessons.items():
+        if _held(lesson) != shown[name]:
+            is_sound = False
+            yield f"it writes into the lesson, {name}"
+    if _held(answers[first]) != answered:
+        yield "it writes into the response that it is given as `after`"
+    elif is_sound:
         rounds = Transcript(np.ones(domain.n_reward)).followed_by(Round(lessons[first], answers[first]))
         yield from _lasting_faults(learner, domain, rounds, lessons[last])
 

@@ -52,8 +52,9 @@ def teach(
     interaction ends with the rounds that are complete, or raises `OutOfTime` where there is none. progress: called with
     a `Progress` after each step within a round.
     """
-    transcript, is_stopped = _begun(teacher, learner, so_far, max_rounds), False
+    transcript = _begun(teacher, learner, so_far, max_rounds)
     n_before = len(transcript.rounds)
+    is_stopped = False
     with outcomes.watched(time_limit, progress):
         try:
             while True:
@@ -96,17 +97,14 @@ def _answer(
 
 
 def replay(teacher: Teacher, transcript: Transcript, *, on_round: OnRound | None = None) -> Transcript:
-    """The same rounds again, with the recorded responses in place of a learner.
-
-    Raises `InteractionFailed` where the teacher gives another lesson than the recorded one.
-    """
+    """The same rounds again, with the recorded responses; `InteractionFailed` where the teacher's lessons differ."""
     recorded = iter(transcript.rounds)
 
     def respond(lesson: Lesson) -> Response:
-        before, now = next(recorded), lesson.expectation
-        if not np.allclose(before.lesson.expectation, now, rtol=1e-9, atol=1e-9):
-            told = f"the recorded lesson is {before.lesson.expectation}"
-            raise InvalidInput(f"{told}, but this teacher gives {now}")
+        before = next(recorded)
+        was, now = before.lesson.expectation, lesson.expectation
+        if not np.allclose(was, now, rtol=1e-9, atol=1e-9):
+            raise InvalidInput(f"the recorded lesson is {was}, but this teacher gives {now}")
         return before.response
 
     learner = cast(Learner, SimpleNamespace(respond=respond))

@@ -96,10 +96,7 @@ class Entry:
 
 
 class Players(UserDict[str, Entry]):
-    """Entries by name. Those of installed packages are loaded when a name is unknown, or when all are listed.
-
-    group: of their entry points. n_given: how many arguments a maker has before its options.
-    """
+    """Entries by name; an installed package's are loaded at need. n_given: arguments of a maker before its options."""
 
     def __init__(self, group: str, own: Mapping[str, Entry], n_given: int) -> None:
         super().__init__(own)
@@ -118,11 +115,10 @@ class Players(UserDict[str, Entry]):
                     warnings.warn(f"{place} is left out: {type(error).__name__}: {error}", stacklevel=2)
         return self.data
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.data or name in self._all()
+    __contains__ = Mapping.__contains__  # asks __getitem__, which may load
 
-    def __getitem__(self, name: str) -> Entry:
-        return self.data[name] if name in self.data else self._all()[name]
+    def __missing__(self, name: str) -> Entry:
+        return self._all()[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
@@ -148,10 +144,10 @@ class Players(UserDict[str, Entry]):
             n_given = self.n_given + (known is not Knows.NOTHING)
             later = list(inspect.signature(maker).parameters.values())[n_given:]
             options = {each.name: each.default for each in later if type(each.default) in (int, float, str)}
-        read = {
-            key: given if isinstance(given, Option) else Option(key.replace("_", " "), given)
-            for key, given in options.items()
-        }
+        read = dict(options)
+        for key, given in options.items():
+            if not isinstance(given, Option):
+                read[key] = Option(key.replace("_", " "), given)
         sentence = (inspect.getdoc(maker) or name).partition("\n")[0].rstrip(".")
         return Entry(label or name, about or sentence, maker, read, known, is_adaptive)
 
@@ -236,9 +232,10 @@ def make_teacher(
     """The teacher of a name. every_preference: (S, k) or (C, k), for a conservative teacher. rng: for a random one."""
     entry = look_up(TEACHERS, name, "teacher")
     told = {Knows.NOTHING: (), Knows.EVERY_PREFERENCE: (every_preference,)}.get(entry.knows, (learner,))
-    given, maker = entry.checked(name, options), entry.made_by
-    drawn = {"rng": rng} if rng is not None and "rng" in inspect.signature(maker).parameters else {}
-    made: Teacher = maker(domain, true_weights, *told, **entry.fixed, **drawn, **given)
+    given = entry.checked(name, options)
+    if rng is not None and "rng" in inspect.signature(entry.made_by).parameters:
+        given["rng"] = rng
+    made: Teacher = entry.made_by(domain, true_weights, *told, **entry.fixed, **given)
     return made
 
 

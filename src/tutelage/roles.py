@@ -7,7 +7,7 @@ to lesson is `Response.memory`. So rounds can be saved, continued and replayed, 
 
 import inspect
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, cast, runtime_checkable
 
@@ -59,7 +59,8 @@ class Lesson(Readable):
     @classmethod
     def from_policy(cls, domain: Domain, policy: ArrayLike, *, start: Start | None = None) -> Self:
         """The exact reward expectation of a policy (C,). start: as of `MDP.starting_in`; None for the domain's."""
-        there, checked = domain if start is None else domain.starting_in(start), check_policy(domain.mdp, policy)
+        checked = check_policy(domain.mdp, policy)
+        there = domain if start is None else domain.starting_in(start)
         initial = None if start is None else there.mdp.initial
         shown = expectation(there, checked).reward
         return cls(shown, arrays.freeze(np.zeros(len(shown))), checked, domain.mdp, domain=domain, initial=initial)
@@ -212,7 +213,8 @@ class Response(Readable):
         metrics: Mapping[str, float] | None = None,
     ) -> "Response":
         """The response of a learner that chooses this policy (C,); its expectations are computed."""
-        checked, there = check_policy(domain.mdp, policy), check_lesson(domain, lesson).seen_in(domain)
+        checked = check_policy(domain.mdp, policy)
+        there = check_lesson(domain, lesson).seen_in(domain)
         reached = expectation(domain, checked)
         compared = reached.reward if there is domain else expectation(there, checked).reward
         return Response(
@@ -243,31 +245,36 @@ class Response(Readable):
 
     def explain(self) -> str:
         """A text: which features match the lesson, which preferences bind, and what each costs."""
-        lines, proof = ["What was shown, and what the learner does:"], self.certificate
-        size = float(max(np.abs(self.lesson.expectation).max(), np.abs(self.compared).max()))
-        for i, name in enumerate(self.reward_names):
-            shown, done, doubt = self.lesson.expectation[i], self.compared[i], self.lesson.uncertainty[i]
+        lesson = self.lesson
+        lines = ["What was shown, and what the learner does:"]
+        size = float(np.abs([lesson.expectation, self.compared]).max())
+        rows = zip(self.reward_names, lesson.expectation, self.compared, lesson.uncertainty, strict=True)
+        for name, shown, done, doubt in rows:
             margin = f" (known to {doubt:.3g})" if doubt > 0 else ""
             given_up = f"gives up {shown - done:.4g}" if shown > done else f"does {done - shown:.4g} more"
             verdict = "matched" if abs(shown - done) <= 1e-6 * (1 + abs(shown)) else given_up
             lines.append(f"  {name}: shown {in_digits(shown, size)}{margin}, done {in_digits(done, size)}: {verdict}")
+        if self.multipliers is not None and not self.constraint_names:
+            lines.append("The learner has no preferences.")
+        elif self.multipliers is not None:
+            lines += [
+                "Its preferences, in units of its own objective:",
+                *self._preferences(self.multipliers.preference),
+            ]
+        proof = self.certificate
         ending = "This response has no certificate."
         if proof is not None:
             ending = f"Certificate: gap {proof.gap:.2g}, residual {proof.residual:.2g}; {proof.ended.value}."
-        return "\n".join([*lines, *self._preferences(), ending])
+        return "\n".join([*lines, ending])
 
-    def _preferences(self) -> list[str]:
-        if self.multipliers is None or not self.constraint_names:
-            return [] if self.multipliers is None else ["The learner has no preferences."]
-        lines, costs = ["Its preferences, in units of its own objective:"], self.multipliers.preference
+    def _preferences(self, costs: Vector) -> Iterator[str]:
         for name, cost, excess in zip(self.constraint_names, costs, self.violation_excess, strict=True):
             effect = "does not change the response to this lesson"
             if excess > 1e-6:
                 effect = f"exceeded by {excess:.4g}, at {cost:.4g} for each unit"
             elif cost > 1e-6:
                 effect = f"binds; one more unit of allowance would gain {cost:.4g}"
-            lines.append(f"  {name}: {effect}")
-        return lines
+            yield f"  {name}: {effect}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -87,9 +87,9 @@ class Transcript(Readable):
 
     def followed_by(self, taught: Round) -> "Transcript":
         """The rounds with one more."""
-        shown, done = taught.lesson.expectation, taught.response.expectation.reward
-        rewards = float(self.true_weights @ shown), float(self.true_weights @ done)
-        recorded = TaughtRound(taught.lesson, taught.response, taught.reason, taught.bound, *rewards)
+        shown = float(self.true_weights @ taught.lesson.expectation)
+        done = float(self.true_weights @ taught.response.expectation.reward)
+        recorded = TaughtRound(taught.lesson, taught.response, taught.reason, taught.bound, shown, done)
         return replace(self, rounds=(*self.rounds, recorded), ended="the rounds continue")
 
     @property
@@ -178,11 +178,7 @@ def _costs_in_words(costs: "Costs") -> list[str]:
 
 
 def check_response(domain: Domain, response: Response) -> Response:
-    """The response; refused unless it is possible in the domain, and its expectation is that of its policy.
-
-    An expectation that was seen instead (`bias`) need only be possible. What the objective and its bound are worth
-    cannot be said without the learner's penalties: `learners.verifying.verify` computes them again.
-    """
+    """The response; refused unless it is possible in the domain and, if not seen (`bias`), follows from its policy."""
     _check_possible(domain, response)
     if response.bias is None:
         done = expectation(domain, response.policy)
@@ -194,24 +190,25 @@ def check_response(domain: Domain, response: Response) -> Response:
     return response
 
 
-def _check_possible(domain: Domain, response: Response, rounding: float = 1e-6) -> None:
-    """Refuse an expectation outside the range of phi / (1 - discount); an unseen tail of a trajectory counts zero.
-
-    Without discount an episode may be longer than expected. rounding: the accepted error, as a part of this range.
-    """
+def _check_possible(domain: Domain, response: Response) -> None:
+    """Refuse an expectation outside the range of phi / (1 - discount); an unseen tail of a trajectory counts zero."""
     if not isinstance(response, Response):
         raise InvalidModel(f"respond must return a Response, got {type(response).__name__}")
     check_policy(domain.mdp, response.policy)
-    given, counts = response.expectation, response.expectation.both
-    for part, names in ((given.reward, domain.reward_names), (given.preference, domain.preference_names)):
-        arrays.check_length(part, len(names), "the learner's expectation", "features")
+    counts = response.expectation.both
+    arrays.check_length(response.expectation.reward, domain.n_reward, "the learner's expectation", "features")
+    arrays.check_length(counts, len(domain.names), "the learner's expectation", "features")
+    # Without discount an episode may be longer than expected.
     if np.max(domain.mdp.discount) < 1:
         features = endless(domain.mdp, combined_features(domain))
-        low, high = features.min(axis=0, initial=0.0), features.max(axis=0, initial=0.0)
-        slack = rounding * (high - low)
-        for j in np.flatnonzero((counts < low - slack) | (counts > high + slack))[:1]:
-            seen = f"the learner's expectation of {domain.names[j]!r} is {counts[j]:.6g}"
-            raise InvalidModel(f"{seen}; no trajectory counts less than {low[j]:.6g} or more than {high[j]:.6g}")
+        low = features.min(axis=0, initial=0.0)
+        high = features.max(axis=0, initial=0.0)
+        slack = 1e-6 * (high - low)
+        sentence = (
+            "the learner's expectation of {!r} is {:.6g}; no trajectory counts less than {:.6g} or more than {:.6g}"
+        )
+        is_wrong = (counts < low - slack) | (counts > high + slack)
+        arrays.refuse(is_wrong, lambda j: sentence.format(domain.names[j], counts[j], low[j], high[j]))
 
 
 def save_transcript(transcript: Transcript, path: AnyPath) -> None:
@@ -242,6 +239,7 @@ def load_transcript(
 
     needed = ("true_weights", "ended", "n_rounds")
     archive = read_archive(path, needed, TRANSCRIPT, others=r"(\d+|learner)\..+", max_bytes=max_bytes)
+    why = "objectives and bounds of the responses, because the file has no learner for them"
     with within(f"{path} holds no valid transcript"):
         transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain), mdp=domain.mdp)
         arrays.check_length(transcript.true_weights, domain.n_reward, "true_weights", "reward features")
@@ -255,23 +253,21 @@ def load_transcript(
             with within(f"round {number + 1}, the response"):
                 _check_done(domain, taught, learner, verify)
             transcript = transcript.followed_by(taught)
-        why = "objectives and bounds of the responses, because the file has no learner for them"
         return replace(transcript, ended=_unpacked(str, "ended", archive, domain), unverified="" if learner else why)
 
 
 def _check_shown(domain: Domain, lesson: Lesson, verify: bool) -> None:
     """Refuse a lesson that is not possible in the domain, or does not follow from its policy or demonstrations."""
-    again = check_lesson(domain, lesson)
+    check_lesson(domain, lesson)
     arrays.check_length(lesson.uncertainty, domain.n_reward, "the lesson's uncertainty", "reward features")
     lesson.seen_in(domain)
-    if lesson.policy is not None:
-        check_policy(domain.mdp, lesson.policy)
+    again = lesson
     if lesson.recorded is not None:
         lesson.recorded.checked_against(domain.mdp)
-    if verify and lesson.policy is not None:
-        again = Lesson.from_policy(domain, lesson.policy, start=lesson.initial)
-    elif verify and lesson.recorded is not None:
-        again = Lesson.from_demonstrations(domain, lesson.recorded)
+        again = Lesson.from_demonstrations(domain, lesson.recorded) if verify else lesson
+    if lesson.policy is not None:
+        check_policy(domain.mdp, lesson.policy)
+        again = Lesson.from_policy(domain, lesson.policy, start=lesson.initial) if verify else lesson
     unit = or_one(sizes(domain)[: domain.n_reward])
     arrays.check_same("expectation", lesson.expectation, again.expectation, unit)
     arrays.check_same("uncertainty", lesson.uncertainty, again.uncertainty, unit)
@@ -282,11 +278,12 @@ def _check_done(domain: Domain, taught: Round, learner: Any, verify: bool) -> No
     from tutelage.learners import verifying
 
     response = taught.response
+    multipliers = response.multipliers
     (check_response if verify else _check_possible)(domain, response)
-    multipliers, proof = response.multipliers, response.certificate
     of_rewards: list[Any] = [response.mismatch_excess, response.reward_names, response.compared]
     of_constraints: list[Any] = [response.violation_excess, response.constraint_names]
-    of_rewards += [] if proof is None else [proof.uncertainty]
+    if response.certificate is not None:
+        of_rewards.append(response.certificate.uncertainty)
     if multipliers is not None:
         of_rewards += [multipliers.lower, multipliers.upper]
         of_constraints.append(multipliers.preference)
@@ -343,12 +340,15 @@ def _unpacked(kind: Any, at: str, archive: Archive, domain: Domain) -> Any:
     if kind == Indices:
         return arrays.integers(array, at)
     is_list = get_origin(kind) is tuple
-    is_named = not is_list and kind not in SCALARS
     if array.ndim != is_list or array.dtype.kind not in SCALARS.get(kind, "U") or (kind is float and np.isnan(array)):
         raise InvalidModel(f"{at} must be {'a list of texts' if is_list else 'one value of its type'}, got {array!r}")
-    if is_named and str(array) not in kind.__members__:
-        raise InvalidModel(f"{at} must be one of {', '.join(kind.__members__)}, got {array}")
     if array.dtype.kind == "U":
         for text in array.ravel().tolist():
             check_name(text, at)
-    return tuple(array.tolist()) if is_list else kind[str(array)] if is_named else kind(array[()])
+    if is_list:
+        return tuple(array.tolist())
+    if kind in SCALARS:
+        return kind(array[()])
+    if str(array) not in kind.__members__:
+        raise InvalidModel(f"{at} must be one of {', '.join(kind.__members__)}, got {array}")
+    return kind[str(array)]

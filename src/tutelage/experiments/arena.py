@@ -21,7 +21,9 @@ from tutelage.experiments.sweeps import Sweep
 from tutelage.experiments.tables import Grid, pivot
 from tutelage.teachers.base import best_kept
 
-KINDS, AWARE = ("none", "soft", "hard"), "aware "
+KINDS = ("none", "soft", "hard")
+AWARE = "aware "
+BOUND = "the bound itself"
 GAIN = "reward with aware teachers less without"
 LEARNERS = ("maximum entropy", "projection", "sequential", "cloning", "Bayesian", "apprentice")
 TEACHERS = ("random", "set cover", "omniscient", "black box", "curriculum")
@@ -39,10 +41,7 @@ GRADIENT: Mapping[str, Any] = {"rate": 0.5, "n_steps": 5}
 
 
 def limited(domain: tl.Domain, weights: Vector) -> tuple[tl.Domain, Vector]:
-    """The domain with preference features in units of what its learner accepts, so that every limit is one.
-
-    It accepts the counts of the policy with the least of them, and a part of the way from there to the optimum's.
-    """
+    """The domain with preference features in units of what its learner accepts, so that every limit is one."""
     strictest = tl.strictest_policy(domain, weights, tl.preference_limits(domain, 0.0))
     optimum = tl.solve_hard(domain.mdp, domain.reward_features @ weights).policy
     least, wanted = strictest.expectation.preference, tl.expectation(domain, optimum).preference
@@ -67,40 +66,41 @@ def feature_grid(seed: int, size: int = 6, n_features: int = 4) -> tuple[tl.Doma
     weights = rng.normal(size=n_features)
     weights /= np.linalg.norm(weights)
     # The learner would rather avoid what pays best.
-    names = tuple(f"feature {k}" for k in range(n_features))
     avoided = features[:, [int(weights.argmax())]]
+    names = tuple(f"feature {k}" for k in range(n_features))
     return limited(tl.Domain(mdp, features, avoided, names, ("the best feature",)), weights)
 
 
 def treasure(seed: int) -> tuple[tl.Domain, Vector]:
-    """MO-Gymnasium's deep-sea-treasure, started anywhere: a treasure ends the dive, and a step costs `weights[1]`.
-
-    The learner avoids deep water, where the best treasures lie.
-    """
+    """MO-Gymnasium's deep-sea-treasure, started anywhere: a treasure ends the dive; the learner avoids deep water."""
     depth = np.append(DEPTHS, max(DEPTHS) + 1)
     y, x = np.divmod(np.arange(len(depth) * max(depth)), len(depth))
-    to, is_water = moves_on((y <= depth[x]).reshape(-1, len(depth))), y < depth[x]
-    worth, end = np.where(y == depth[x], np.append(TREASURES, 0.0)[x], 0.0), int(is_water.sum())
+    is_water = y < depth[x]
+    end = int(is_water.sum())
     number = np.where(is_water, np.cumsum(is_water) - 1, end)
-    transition = np.eye(end + 1)[np.vstack([number[to[is_water]], np.full(len(STEPS), end)])]
+    to = moves_on((y <= depth[x]).reshape(-1, len(depth)))[is_water]
+    transition = np.eye(end + 1)[np.vstack([number[to], np.full(len(STEPS), end)])]
     mdp = tl.MDP.from_arrays(transition, initial=np.append(np.full(end, 1 / end), 0.0), discount=0.95)
-    steps = np.stack([worth[to[is_water]] / 10, np.ones((end, len(STEPS)))], axis=-1).reshape(-1, 2)
-    deep = np.append(y[is_water] >= DEEP, False).repeat(len(STEPS))[:, None]
-    features = np.vstack([steps, np.zeros((len(STEPS), 2))])
-    domain = tl.Domain(mdp, features, deep.astype(np.float64), ("tens of treasure", "steps"), ("deep water",))
+    worth = np.where(y == depth[x], np.append(TREASURES, 0.0)[x], 0.0)
+    steps = np.stack([worth[to] / 10, np.ones(to.shape)], axis=-1)
+    features = np.append(steps, np.zeros((1, len(STEPS), 2)), axis=0).reshape(-1, 2)
+    deep = np.append(y[is_water] >= DEEP, False).repeat(len(STEPS))[:, None].astype(np.float64)
+    domain = tl.Domain(mdp, features, deep, ("tens of treasure", "steps"), ("deep water",))
     return limited(domain, np.array([10.0, -np.random.default_rng(seed).uniform(0.3, 1.0)]))
 
 
 def street_map(seed: int, size: int = 7) -> tuple[tl.Domain, Vector]:
     """Streets on a grid: minutes and litres by class of street; the learner avoids main streets, which are fast."""
-    rng, streets = np.random.default_rng(seed), networkx.DiGraph()
+    rng = np.random.default_rng(seed)
+    streets = networkx.DiGraph()
     grid = networkx.grid_2d_graph(size, size)
-    main = {int(line) for line in rng.choice(size, size=2, replace=False)}
+    main = rng.choice(size, size=2, replace=False).tolist()
     for one, other in grid.edges:
-        is_main = (one[0] == other[0] and one[0] in main) or (one[1] == other[1] and one[1] in main)
-        minutes, litres = rng.uniform(0.5, 1.0) if is_main else rng.uniform(1.5, 3.0), rng.uniform(0.5, 1.5)
-        for edge in ((one, other), (other, one)):
-            streets.add_edge(*map(str, edge), minutes=minutes, litres=litres, main=float(is_main))
+        is_main = any(one[axis] == other[axis] in main for axis in (0, 1))
+        minutes = rng.uniform(0.5, 1.0) if is_main else rng.uniform(1.5, 3.0)
+        told = {"minutes": minutes, "litres": rng.uniform(0.5, 1.5), "main": float(is_main)}
+        streets.add_edge(str(one), str(other), **told)
+        streets.add_edge(str(other), str(one), **told)
     start = {str(cell): 1 / (2 * size) for cell in grid.nodes if cell[0] == 0 or cell[0] == size - 1}
     domain = tl.from_graph(
         streets,
@@ -136,9 +136,9 @@ WORLDS: Mapping[str, Callable[[int], tuple[tl.Domain, Vector]]] = {
 
 
 def make_learner(domain: tl.Domain, seed: int, *, name: str, kind: str) -> tl.Learner:
-    no_rows = np.zeros((0, domain.n_preference))
     if name == "sequential" and kind == "soft":
         return tl.SequentialLearner(domain, **GRADIENT, violation_penalty=VIOLATION, violation_allowance=1.0)
+    no_rows = np.zeros((0, domain.n_preference))
     entropic = partial(tl.GenericLearner, domain, tl.Mismatch(penalty=MISMATCH))
     inner: dict[str, Callable[[], tl.Learner]] = {
         "maximum entropy": lambda: tl.GatheringLearner(entropic(tl.Preference(rows=no_rows))),
@@ -148,10 +148,11 @@ def make_learner(domain: tl.Domain, seed: int, *, name: str, kind: str) -> tl.Le
         "Bayesian": lambda: tl.BayesianLearner(domain, rationality=2.0, rng=seed),
         "apprentice": lambda: tl.GatheringLearner(tl.ApprenticeLearner(domain, max_steps=30)),
     }
+    learner = inner[name]()
     if kind == "none":
-        return inner[name]()
+        return learner
     soft = entropic(tl.Preference(penalty=VIOLATION, allowance=1.0))
-    return tl.PreferringLearner(inner[name](), tl.HardLearner(domain, 1.0) if kind == "hard" else soft)
+    return tl.PreferringLearner(learner, tl.HardLearner(domain, 1.0) if kind == "hard" else soft)
 
 
 def make_teacher(
@@ -169,11 +170,10 @@ def bound(true_weights: Vector, learner: Any) -> float:
 
 
 @lru_cache(maxsize=1)
-def _bound(learner: Any, *true_weights: float) -> float:
-    weights = np.array(true_weights)
+def _bound(learner: Any, *weights: float) -> float:
     preference = getattr(learner, "preference", None)
     if preference is not None and preference.is_hard:
-        return best_kept(learner, weights).bound
+        return best_kept(learner, np.array(weights)).bound
     return tl.best_policy(learner.domain, weights, tl.no_limits(learner.domain)).bound
 
 
@@ -188,7 +188,7 @@ def plan(n_seeds: int, *, is_quick: bool) -> dict[str, Any]:
     return {
         "seeds": list(range(n_seeds)),
         "domain": [{"name": name, "domain": WORLDS[name], "group": name} for name in worlds],
-        "teacher": [{"name": name, "max_rounds": N_ROUNDS} for name in offer()["teachers"]],
+        "teacher": {"name": list(offer()["teachers"]), "max_rounds": N_ROUNDS},
     }
 
 
@@ -209,39 +209,30 @@ def is_repeated(task: Any) -> bool:
 
 
 def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Grid]:
-    """For each world and kind of preferences the regret of each teacher and learner, and the bound in the last row.
-
-    The last tables have what awareness gains, in each world with each learner.
-    """
-    regrets = tuple(dict(row, regret=None if row["failed"] else row["most"] - row["reward"]) for row in rows)
-    texts: dict[str, dict[tuple[str, ...], str]] = {}
-    for mean in Sweep(regrets).means("regret"):
+    """For each world and kind of preferences the regrets, with the bound in the last row; then what awareness gains."""
+    regrets = [dict(row, regret=None if row["failed"] else row["most"] - row["reward"]) for row in rows]
+    regrets += [dict(row, teacher=BOUND, regret=row["most"]) for row in rows if not row["failed"]]
+    texts: dict[tuple[str, str], dict[tuple[str, ...], str]] = {}
+    for mean in Sweep(tuple(regrets)).means("regret"):
         learner, kind = mean.learner.split(", ")
-        texts.setdefault(f"{mean.domain}, {kind}: bound less reward", {})[mean.teacher, learner] = as_text(mean)
-    for mean in Sweep(tuple(rows)).means("most"):
-        learner, kind = mean.learner.split(", ")
-        if mean.n:
-            cells = texts[f"{mean.domain}, {kind}: bound less reward"]
-            cells.setdefault(("the bound itself", learner), f"{mean.reward:.2f}")
-    yield from (pivot(caption, ("teacher",), cells) for caption, cells in texts.items())
-    gained = gains(rows)
-    for kind in dict.fromkeys(mean.teacher for mean in gained):
-        cells = {(mean.domain, mean.learner): as_text(mean) for mean in gained if mean.teacher == kind}
-        yield pivot(f"{kind}: {GAIN}", ("world",), cells)
+        text = f"{mean.reward:.2f}" if mean.teacher == BOUND else as_text(mean)
+        texts.setdefault((f"{mean.domain}, {kind}: bound less reward", "teacher"), {})[mean.teacher, learner] = text
+    for mean in gains(rows):
+        texts.setdefault((f"{mean.teacher}: {GAIN}", "world"), {})[mean.domain, mean.learner] = as_text(mean)
+    for (caption, corner), cells in texts.items():
+        yield pivot(caption, (corner,), cells)
 
 
 def gains(rows: Sequence[Mapping[str, Any]]) -> list[Mean]:
     """What awareness gains, over seeds: of each the mean over pairs of teachers. teacher: the kind of preferences."""
-    halves = tuple(
-        dict(row, teacher=AWARE if row["teacher"].startswith(AWARE) else "plain")
-        for row in rows
-        if not row["model"].endswith(", none")
-    )
+    taught = [row for row in rows if not row["model"].endswith(", none")]
+    halves = [dict(row, teacher=AWARE if row["teacher"].startswith(AWARE) else "plain") for row in taught]
     gained = []
-    for mean in (mean for mean in Sweep(halves).means(against="plain") if mean.teacher == AWARE):
-        learner, kind = mean.learner.split(", ")
-        gain = replace(mean, reward=mean.difference, standard_error=mean.difference_error, n_failed=0)
-        gained.append(replace(gain, learner=learner, teacher=kind))
+    for mean in Sweep(tuple(halves)).means(against="plain"):
+        if mean.teacher == AWARE:
+            learner, kind = mean.learner.split(", ")
+            gain = replace(mean, reward=mean.difference, standard_error=mean.difference_error, n_failed=0)
+            gained.append(replace(gain, learner=learner, teacher=kind))
     return gained
 
 

@@ -5,7 +5,7 @@ plane of stars and pluses of one small world.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,12 +52,15 @@ def illustrated() -> dict[str, Any]:
     domain = replace(whole, reward_features=whole.reward_features[:, :2], reward_names=whole.reward_names[:2])
     learner = tl.HardLearner(domain, LIMIT * domain.mdp.steps)
     teacher = tl.LineSearchTeacher(domain, weights, *PUSHES)
-    optimal, aware = optimal_lesson(domain, weights), tl.AwareCmdpTeacher(domain, weights, learner).plan().lesson
-    answered, cases = learner.respond(optimal).expectation.reward, []
+    optimal = optimal_lesson(domain, weights)
+    aware = tl.AwareCmdpTeacher(domain, weights, learner).plan().lesson
+    answered = learner.respond(optimal).expectation.reward
     start = tl.expectation(domain, tl.uniform_policy(domain.mdp)).reward
+    cases = []
     for point in (learner.respond(aware).expectation.reward, answered, start):
         push = teacher.push(point)
-        lesson, aim = tl.Lesson.from_policy(domain, push.policy), point + push.size * weights
+        aim = point + push.size * weights
+        lesson = tl.Lesson.from_policy(domain, push.policy)
         cases.append({"start": point, "aim": aim, "lesson": lesson.expectation, "is_realised": push.is_realised})
     return {
         "reachable": tl.vertices(domain, tl.no_limits(domain)),
@@ -91,10 +94,7 @@ def figure1(world: tl.ObjectWorld, result: Mapping[str, Any]) -> Figure:
 
 
 def figure2(world: tl.ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]]) -> Figure:
-    """Figure 2: the cells that each learner avoids, and the reward that it infers from each teacher, in one scale.
-
-    weights: teacher's name -> learner's name -> (d_r + d_c,); the learners are those of the first teacher.
-    """
+    """Figure 2: the cells that each learner avoids, and what it infers. weights: by teacher, then learner."""
     learners = list(next(iter(weights.values())))
     figure = Figure(figsize=(2.15 * len(learners) + 1.2, 2.15 * (1 + len(weights)) + 0.6), layout="constrained")
     grid = figure.subplots(1 + len(weights), len(learners), squeeze=False)
@@ -111,10 +111,11 @@ def figure2(world: tl.ObjectWorld, weights: Mapping[str, Mapping[str, ArrayLike]
 def rounds_figure(panels: Sequence[Panel]) -> Figure:
     """Figures 3 to 5, part (a), and the curves of sweeps: rewards over rounds, with one legend for all panels."""
     figure, drawn = panels_of(len(panels), 5.0, 3.8)
+    groups: dict[str, list[Axes]] = {}
     for axes, panel in zip(drawn, panels, strict=True):
         draw_curves(axes, panel)
-    for group in {panel.group for panel in panels}:
-        same = [axes for axes, panel in zip(drawn, panels, strict=True) if panel.group == group]
+        groups.setdefault(panel.group, []).append(axes)
+    for same in groups.values():
         limits = scale(end for axes in same for end in axes.get_ylim())
         for axes in same:
             axes.set_ylim(*limits)
@@ -152,21 +153,22 @@ def line_search_figure(result: Mapping[str, Any]) -> Figure:
 def proof_figure(result: Mapping[str, Any]) -> Figure:
     """Figure 7: the triangle in the proof of Proposition 1 (App. C.2.1), turned so that the true weights point up."""
     up = np.asarray(result["weights"]) / np.linalg.norm(result["weights"])
-    across = np.array([up[1], -up[0]])
-    if across @ (np.asarray(result["answer"]) - result["start"]) < 0:
-        across = -across
-    start, lesson, answer = (np.array([across, up]) @ result[name] for name in ("start", "lesson", "answer"))
-    corners = polygon(result["feasible"]) @ np.array([across, up]).T
-    gain, push = answer[1] - start[1], lesson[1] - start[1]
-    # The right-angled corner, at the height of the answer: its distances from both sides of the push multiply.
-    corner = np.array([start[0] + math.sqrt(gain * (push - gain)), answer[1]])
+    turn = np.array([[up[1], -up[0]], up])
+    if turn[0] @ np.subtract(result["answer"], result["start"]) < 0:
+        turn[0] *= -1
+    start, lesson, answer = (turn @ result[name] for name in ("start", "lesson", "answer"))
+    corners = polygon(result["feasible"]) @ turn.T
+    # The right-angled corner, at the height of the answer: the slopes of both sides at it multiply to -1.
+    gain = answer[1] - start[1]
+    steepest = math.sqrt(gain / (lesson[1] - answer[1]))
+    corner = np.array([start[0] + gain / steepest, answer[1]])
     figure = Figure(figsize=(8.4, 5.2), layout="constrained")
     axes = figure.subplots()
     axes.fill(*corners.T, color="0.9", label=r"$\Omega_r^L$, what the learner accepts")
     axes.plot(*np.array([start, lesson, corner, start]).T, "k-", lw=1, label=r"the right triangle of the proof")
     axes.plot([start[0], corner[0]], [answer[1]] * 2, "r-", lw=3, label=r"where $\mu_L^{i+1}$ can be")
-    ends, slope = np.array([start[0], corners[:, 0].max()]), (answer - lesson)[0] / (lesson - answer)[1]
-    steepest = math.sqrt(gain / (push - gain))
+    ends = np.array([start[0], corners[:, 0].max()])
+    slope = (answer[0] - lesson[0]) / (lesson[1] - answer[1])
     axes.plot(ends, answer[1] + slope * (ends - answer[0]), "b--", label=r"$\ell$: no accepted point is above")
     axes.plot(ends, start[1] + steepest * (ends - start[0]), "b:", label=r"$\tilde\ell$: at least as steep as $\ell$")
     labels = {r"$\mu_L^i$": start, r"$\mu_T^{i+1}$": lesson, r"$\mu_L^{i+1}$": answer, r"$\tilde\mu$": corner}
@@ -184,13 +186,13 @@ def demo_picture(world: tl.ObjectWorld, weights: Sequence[ArrayLike], panel: Pan
     """The cells that L3 avoids, the rewards that it infers from the agnostic and the aware teacher, and a panel."""
     figure = Figure(figsize=(12.0, 7.4), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.25, 1.0), squeeze=False)[:, 0]
-    row = upper.subplots(1, 3)
-    draw_world(row[0], world, avoided="L3")
-    inferred = {axes: ("L3", given) for axes, given in zip(row[1:], weights, strict=True)}
-    _draw_inferred(upper, world, inferred, is_outlined=True)
-    row[0].set_title("Learner L3 collects objects\nand avoids the grey cells", fontsize="medium")
-    for axes, what in zip(row[1:], ("ignores", "knows"), strict=True):
+    first, *others = upper.subplots(1, 3)
+    draw_world(first, world, avoided="L3")
+    first.set_title("Learner L3 collects objects\nand avoids the grey cells", fontsize="medium")
+    for axes, what in zip(others, ("ignores", "knows"), strict=True):
         axes.set_title(f"The reward that it infers from a teacher\nthat {what} its preferences", fontsize="medium")
+    inferred = {axes: ("L3", given) for axes, given in zip(others, weights, strict=True)}
+    _draw_inferred(upper, world, inferred, is_outlined=True)
     axes = lower.subplots()
     draw_curves(axes, panel)
     legend(lower, axes, loc="outside right center")
@@ -209,35 +211,35 @@ def domain_picture(
     limits: those of the learner on preferences, by name; empty where they are not known. world: where the domain is one
     of its learner's, L1 .. L5; then what the learner does there, and the reward that it acts as if it had.
     """
-    final, has_map = transcript.final, domain.positions is not None
-    weights = final.response.feature_weights if world else None
-    n_panels = 2 + bool(domain.n_preference) + (has_map or world is not None) + (weights is not None)
-    figure, panels = panels_of(n_panels, 4.4, 4.2)
-    left = iter(panels)
-
-    def titled(title: str) -> Axes:
-        axes = next(left)
-        axes.set_title(title, fontsize="medium")
-        return axes
-
+    lesson = transcript.final.lesson
+    response = transcript.final.response
+    parts: dict[str, Callable[[Axes], object]] = {}
     # The time at a goal would make all other bars too short to be seen.
     drawn = [i for i, name in enumerate(domain.reward_names) if name != AT_GOAL] or [0]
-    bars = {"shown": final.lesson.expectation[drawn], "done": final.response.expectation.reward[drawn]}
-    errors = {"shown": final.lesson.uncertainty[drawn]} if final.lesson.uncertainty.any() else None
-    draw_features(titled("what is rewarded"), [domain.reward_names[i] for i in drawn], bars, errors=errors)
+    bars = {"shown": lesson.expectation[drawn], "done": response.expectation.reward[drawn]}
+    errors = {"shown": lesson.uncertainty[drawn]} if lesson.uncertainty.any() else None
+    names = [domain.reward_names[i] for i in drawn]
+    parts["what is rewarded"] = lambda axes: draw_features(axes, names, bars, errors=errors)
     if domain.n_preference:
-        allowed = np.array([limits.get(name, np.inf) for name in domain.preference_names]) if limits else None
-        bars = {} if final.lesson.policy is None else {"shown": tl.expectation(domain, final.lesson.policy).preference}
-        bars["done"] = final.response.expectation.preference
-        draw_features(titled("what the learner avoids"), domain.preference_names, bars, allowed=allowed)
-    draw_rounds(next(left), transcript)
-    if has_map:
-        draw_map(titled("where they go"), domain, shown=final.lesson.policy, done=final.response.policy)
+        avoided = domain.preference_names
+        allowed = np.array([limits.get(name, np.inf) for name in avoided]) if limits else None
+        counts = {} if lesson.policy is None else {"shown": tl.expectation(domain, lesson.policy).preference}
+        counts["done"] = response.expectation.preference
+        parts["what the learner avoids"] = lambda axes: draw_features(axes, avoided, counts, allowed=allowed)
+    parts["true reward"] = lambda axes: draw_rounds(axes, transcript)
+    if domain.positions is not None:
+        parts["where they go"] = lambda axes: draw_map(axes, domain, shown=lesson.policy, done=response.policy)
     if world is not None:
-        draw_world(titled(f"what {learner} does"), world, avoided=learner, policy=final.response.policy)
-    if world is not None and weights is not None:
-        inferred = {titled("the reward that it acts as if it had"): (learner, weights)}
-        _draw_inferred(figure, world, inferred, is_outlined=True)
+        parts[f"what {learner} does"] = lambda axes: draw_world(axes, world, avoided=learner, policy=response.policy)
+        weights = response.feature_weights
+        if weights is not None:
+            parts["the reward that it acts as if it had"] = lambda axes: _draw_inferred(
+                figure, world, {axes: (learner, weights)}, is_outlined=True
+            )
+    figure, panels = panels_of(len(parts), 4.4, 4.2)
+    for axes, (title, draw) in zip(panels, parts.items(), strict=True):
+        draw(axes)
+        axes.set_title(title, fontsize="medium")
     return figure
 
 
@@ -245,12 +247,14 @@ def plane_picture(domain: tl.Domain, learner: tl.Learner, final: tl.TaughtRound,
     """What policies collect of two features, the lesson and the response; what a learner with linear limits accepts."""
     columns = [domain.reward_names.index(name) for name in names]
     flat = replace(domain, reward_features=domain.reward_features[:, columns], reward_names=names)
-    known, accepted = getattr(learner, "preference", None), None
+    known = getattr(learner, "preference", None)
+    accepted = None
     if isinstance(known, tl.Preference) and known.is_hard and known.rows is None and not known.functions:
         accepted = tl.vertices(flat, tl.preference_limits(flat, limits_of(learner, domain)))
-    shown, done = final.lesson.expectation[columns], final.response.expectation.reward[columns]
+    reached = {"shown": final.lesson.expectation, "done": final.response.expectation.reward}
+    points = {name: values[columns].tolist() for name, values in reached.items()}
     figure = Figure(figsize=(7.0, 5.0), layout="constrained")
-    axes, points = figure.subplots(), {"shown": shown.tolist(), "done": done.tolist()}
+    axes = figure.subplots()
     reachable = tl.vertices(flat, tl.no_limits(flat))
     draw_reachable(axes, reachable, accepted, points, arrows=[("shown", "done")], labels=names)
     legend(figure, axes, ncols=4)
@@ -267,10 +271,7 @@ def legend(figure: FigureBase, *several: Axes, loc: Any = "outside lower center"
 def _draw_inferred(
     figure: FigureBase, world: tl.ObjectWorld, inferred: Mapping[Axes, tuple[str, ArrayLike]], is_outlined: bool = False
 ) -> None:
-    """The rewards <w_lambda, phi(s)> that learners infer, in one scale of colours, with a key.
-
-    inferred: each learner with its weights (d_r + d_c,). is_outlined: with the outline of the cells that it avoids.
-    """
+    """The rewards <w_lambda, phi(s)> in one scale of colours. inferred: learners with their weights (d_r + d_c,)."""
     rewards = [combined_features(world.domain(name)) @ np.asarray(weights) for name, weights in inferred.values()]
     largest, limit = float(np.max(rewards)), float(np.abs(rewards).max()) or 1.0
     # Penalties of several preferences add up to several times the rewards, which would then be pale.

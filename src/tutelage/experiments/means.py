@@ -6,7 +6,7 @@ only, each seed is a case. So a seed that changes nothing in a domain is not cou
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,9 @@ from tutelage.pictures.plots import Curve, Panel, look
 AnyRow = Mapping[str, Any]
 # A case, and the number of a row in it.
 Spot = tuple[Hashable, Hashable]
-# The rows of one learner in one group, by teacher.
+# The rows of one learner in one group, by teacher; and the names of the group and the learner.
 Taught = dict[str, dict[Spot, AnyRow]]
+Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +78,20 @@ class MeanCurve:
     regret_error: float = math.nan
 
 
-def means_of_learner(place: tuple[str, str], taught: Taught, of: str, against: str | None) -> Iterator[Mean]:
+def means_of(learner: tuple[Place, Taught], of: str, against: str | None) -> Iterator[Mean]:
+    place, taught = learner
     known = {
         teacher: {spot: float(row[of]) for spot, row in several.items() if not row["failed"] and row[of] is not None}
         for teacher, several in taught.items()
     }
     missing = {case for teacher, several in taught.items() for case, _ in several.keys() - known[teacher].keys()}
-    base = known.get(next(iter(taught)) if against is None else against, {})
+    base = known.get(against or next(iter(taught)), {})
     for teacher, values in known.items():
         each = estimate(values)
         whole = estimate({spot: value for spot, value in values.items() if spot[0] not in missing})
         paired = estimate({spot: value - base[spot] for spot, value in values.items() if spot in base})
-        bounds = [taught[teacher][spot]["bound"] for spot in values] if of == "reward" else []
-        is_bounded = bool(bounds) and all(bound is not None and bound > 0 for bound in bounds)
-        share = each.mean / float(np.mean(bounds)) if is_bounded else math.nan
+        bounds = [taught[teacher][spot]["bound"] or 0.0 for spot in values] if of == "reward" else []
+        share = each.mean / float(np.mean(bounds)) if min(bounds, default=0.0) > 0 else math.nan
         n_failed = len(taught[teacher]) - len(values)
         of_all = (each.mean, each.error, share, n_failed, each.n, whole.mean, whole.n)
         yield Mean(place[0], place[1], teacher, *of_all, paired.mean, paired.error, paired.n)
@@ -104,30 +105,33 @@ def estimate(values: Mapping[Spot, float]) -> Estimate:
     return Estimate.of(float(np.mean(several)) for several in cases.values())
 
 
-def curves_of_learner(place: tuple[str, str], taught: Taught, of: str, by: str, within: float) -> Iterator[MeanCurve]:
-    """The curves of each teacher of one learner in one group, from the first budget at which every case has a value.
-
-    within: how close to the best is close, as a share of it.
-    """
+def curves_of(learner: tuple[Place, Taught], of: str, by: str, within: float) -> Iterator[MeanCurve]:
+    """From the first budget at which every case has a value. within: how close to the best is close, as a share."""
+    place, taught = learner
     paths = {
         teacher: {spot: _path(row, of, by) for spot, row in several.items() if not row["failed"]}
         for teacher, several in taught.items()
     }
-    every = [path for each in paths.values() for path in each.values()]
-    start, end = max((path[0][0] for path in every), default=0), max((path[0][-1] for path in every), default=0) + 1
-    budgets = sorted({float(spent) for path in every for spent in path[0] if spent >= start})
+    every = [path for each in paths.values() for path in each.items()]
+    start = max((spent[0] for _, (spent, _) in every), default=0.0)
+    budgets = sorted({at for _, (spent, _) in every for at in spent.tolist() if at >= start})
+    # Each value counts up to the next budget, and the last one once.
+    weights = np.diff([*budgets, *(at + 1 for at in budgets[-1:])])
     best: dict[Spot, float] = {}
-    for spot, (_, values) in (item for each in paths.values() for item in each.items()):
+    for spot, (_, values) in every:
         best[spot] = max(best.get(spot, -math.inf), *values)
-    for teacher, each in ((teacher, each) for teacher, each in paths.items() if each):
+    for teacher, each in paths.items():
+        if not each:
+            continue
         table = {spot: values[np.searchsorted(spent, budgets, "right") - 1] for spot, (spent, values) in each.items()}
         at = [estimate({spot: row[k] for spot, row in table.items()}) for k in range(len(budgets))]
+        means, errors, counts = zip(*at, strict=True)
         missing = {spot: best[spot] - row for spot, row in table.items()} if of == "reward" else {}
         late = {spot: np.flatnonzero(row > within * abs(best[spot])) for spot, row in missing.items()}
-        reached = {spot: places[-1] + 1 if len(places) else 0 for spot, places in late.items()}
-        until = estimate({spot: budgets[k] for spot, k in reached.items() if k < len(budgets)})
-        regret = estimate({spot: float(row @ np.diff([*budgets, end])) for spot, row in missing.items()})
-        shown = (tuple(budgets), tuple(each.mean for each in at), tuple(each.error for each in at), at[0].n)
+        reached = {spot: budgets[places.max(initial=-1) + 1 :] for spot, places in late.items()}
+        until = estimate({spot: left[0] for spot, left in reached.items() if left})
+        regret = estimate({spot: float(row @ weights) for spot, row in missing.items()})
+        shown = (tuple(budgets), means, errors, counts[0])
         yield MeanCurve(place[0], place[1], teacher, by, *shown, until.mean, until.n, regret.mean, regret.error)
 
 
@@ -143,16 +147,16 @@ def _path(row: AnyRow, of: str, by: str) -> tuple[Vector, Vector]:
     return np.cumsum(spent, dtype=float), np.array(values, dtype=float)
 
 
-def by_learner(rows: Sequence[AnyRow]) -> dict[tuple[str, str], Taught]:
+def by_learner(rows: Sequence[AnyRow]) -> Iterable[tuple[Place, Taught]]:
     """The rows of each group and learner, by teacher and spot."""
     n_replicates = Counter(group for group, _ in {(row["group"], row["replicate"]) for row in rows})
-    grouped: dict[tuple[str, str], Taught] = {}
+    grouped: dict[Place, Taught] = {}
     for row in rows:
         case = row["replicate"] if n_replicates[row["group"]] > 1 else row["seed"]
         several = grouped.setdefault((row["group"], row["learner"]), {}).setdefault(row["teacher"], {})
         # Domains of one replicate, and its seeds, are in the same order for every teacher.
         several[case, sum(spot[0] == case for spot in several)] = row
-    return grouped
+    return grouped.items()
 
 
 def reasons(failed: Sequence[AnyRow]) -> list[str]:
@@ -164,17 +168,18 @@ def reasons(failed: Sequence[AnyRow]) -> list[str]:
 
 def tables_of(several: Sequence[Mean]) -> list[Grid]:
     """The means as texts, a column for each teacher; and the paired differences, where there are any."""
-    sizes = [(mean, max(abs(mean.difference), mean.difference_error)) for mean in several if mean.n_pairs > 1]
-    told = [mean for mean, size in sizes if size > 1e-9 * abs(mean.reward)]
-    title = f"More than with {several[0].teacher}, in the cases that both have"
-    more = "{0.difference:+.4g} ±{0.difference_error:.2g}, n {0.n_pairs}".format
-    tables = [("Mean reward of the learner (share of the certified bound)", several, as_text), (title, told, more)]
-    corner = ("domain", "learner")
-    return [
-        pivot(title, corner, {(mean.domain, mean.learner, column_label(mean.teacher)): text(mean) for mean in chosen})
-        for title, chosen, text in tables
-        if chosen
-    ]
+    texts: dict[tuple[str, ...], str] = {}
+    differences: dict[tuple[str, ...], str] = {}
+    for mean in several:
+        place = (mean.domain, mean.learner, column_label(mean.teacher))
+        texts[place] = as_text(mean)
+        if mean.n_pairs > 1 and max(abs(mean.difference), mean.difference_error) > 1e-9 * abs(mean.reward):
+            differences[place] = f"{mean.difference:+.4g} ±{mean.difference_error:.2g}, n {mean.n_pairs}"
+    tables = {
+        "Mean reward of the learner (share of the certified bound)": texts,
+        f"More than with {several[0].teacher}, in the cases that both have": differences,
+    }
+    return [pivot(title, ("domain", "learner"), shown) for title, shown in tables.items() if shown]
 
 
 def as_text(mean: Mean) -> str:
@@ -188,13 +193,13 @@ def as_text(mean: Mean) -> str:
     return f"{mean.reward:.4g}{error}{share}{failed}{whole}"
 
 
-def draw_means(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:
-    """The means with their standard errors, learners below each other. most: of them in one panel."""
-    teachers, parts = list(dict.fromkeys(mean.teacher for mean in means)), []
+def draw_means(means: Sequence[Mean], of: str) -> Figure:
+    """The means with their standard errors, learners below each other, at most twelve of them in one panel."""
+    teachers = list(dict.fromkeys(mean.teacher for mean in means))
+    parts = []
     for domain in dict.fromkeys(mean.domain for mean in means):
         learners = list(dict.fromkeys(mean.learner for mean in means if mean.domain == domain))
-        n_parts = math.ceil(len(learners) / most)
-        parts += [(domain, part.tolist()) for part in np.array_split(learners, n_parts)]
+        parts += [(domain, part.tolist()) for part in np.array_split(learners, math.ceil(len(learners) / 12))]
     longest = max(len(learners) for _, learners in parts)
     figure, panels = panels_of(len(parts), 4.8, longest * (0.1 * len(teachers) + 0.25) + 0.9)
     for axes, (domain, learners) in zip(panels, parts, strict=True):
@@ -220,18 +225,17 @@ def draw_means(means: Sequence[Mean], of: str, *, most: int = 12) -> Figure:
 
 def draw_curves(several: Sequence[MeanCurve], of: str) -> Figure:
     """One panel for each group of domains and learner, with a band of one standard error around each mean."""
-    teachers, panels = dict.fromkeys(curve.teacher for curve in several), []
-    for place in dict.fromkeys((curve.domain, curve.learner) for curve in several):
-        # A teacher that failed everywhere keeps its colour, and has no line.
-        drawn = {teacher: Curve(column_label(teacher), ()) for teacher in teachers}
-        here = [curve for curve in several if (curve.domain, curve.learner) == place]
-        for curve in here:
-            shown = (curve.values, (), curve.errors, curve.budgets)
-            drawn[curve.teacher] = Curve(column_label(curve.teacher), *shown)
-        by = here[0].by
-        labels = ("round" if by == "round" else f"{by[2:]} shown", _words(of))
-        panels.append(Panel("\n".join(place), [*drawn.values()], labels=labels, group=place[0]))
-    return rounds_figure(panels)
+    # A teacher that failed everywhere keeps its colour, and has no line.
+    none = {curve.teacher: Curve(column_label(curve.teacher), ()) for curve in several}
+    places: dict[tuple[str, str], dict[str, Curve]] = {}
+    for curve in several:
+        drawn = Curve(column_label(curve.teacher), curve.values, error=curve.errors, budgets=curve.budgets)
+        places.setdefault((curve.domain, curve.learner), dict(none))[curve.teacher] = drawn
+    by = several[0].by
+    labels = ("round" if by == "round" else f"{by[2:]} shown", _words(of))
+    return rounds_figure(
+        [Panel("\n".join(place), [*curves.values()], labels=labels, group=place[0]) for place, curves in places.items()]
+    )
 
 
 def swept(rows: Sequence[AnyRow]) -> tuple[str, str] | None:
@@ -247,21 +251,23 @@ def swept(rows: Sequence[AnyRow]) -> tuple[str, str] | None:
 
 def draw_plane(rows: Sequence[AnyRow], means: Sequence[Mean], names: tuple[str, str], of: str) -> Figure:
     """One for each group of domains and teacher, in one scale of colours for each group. names: of the axes."""
-    places = {row["learner"]: (row[names[0]], row[names[1]]) for row in rows}
-    across, up = (sorted({place[axis] for place in places.values()}) for axis in (0, 1))
-    parts = dict.fromkeys((mean.domain, mean.teacher) for mean in means)
+    across = sorted({row[names[0]] for row in rows})
+    up = sorted({row[names[1]] for row in rows})
+    places = {row["learner"]: (up.index(row[names[1]]), across.index(row[names[0]])) for row in rows}
+    parts: dict[tuple[str, str], list[Mean]] = {}
+    for mean in means:
+        parts.setdefault((mean.domain, mean.teacher), []).append(mean)
     figure, panels = panels_of(len(parts), 2.0 + 0.5 * len(across), 1.3 + 0.35 * len(up))
-    for axes, (domain, teacher) in zip(panels, parts, strict=True):
-        known = [mean.reward for mean in means if mean.domain == domain and not math.isnan(mean.reward)] or [0.0]
-        low, high = scale(known)
-        digits = max(0, 2 - math.floor(math.log10(max(map(abs, known)) or 1.0)))
+    for axes, ((domain, teacher), several) in zip(panels, parts.items(), strict=True):
+        low, high = scale(mean.reward for mean in means if mean.domain == domain)
+        digits = max(0, 2 - math.floor(math.log10(max(-low, high))))
         table = np.full((len(up), len(across)), np.nan)
-        for mean in (mean for mean in means if (mean.domain, mean.teacher) == (domain, teacher)):
-            x, y = (line.index(value) for line, value in zip((across, up), places[mean.learner], strict=True))
-            table[y, x] = mean.reward
+        for mean in several:
+            place = places[mean.learner]
+            table[place] = mean.reward
             colour = "white" if mean.reward < low + 0.6 * (high - low) else "black"
             text = "failed" if math.isnan(mean.reward) else f"{mean.reward:.{digits}f}"
-            axes.text(x, y, text, ha="center", va="center", size=6, color=colour)
+            axes.text(*place[::-1], text, ha="center", va="center", size=6, color=colour)
         image = axes.imshow(table, origin="lower", aspect="auto", vmin=low, vmax=high)
         axes.set_xticks(range(len(across)), [f"{value:g}" for value in across])
         axes.set_yticks(range(len(up)), [f"{value:g}" for value in up])

@@ -5,7 +5,7 @@
 
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from operator import index
 from os import PathLike
@@ -29,12 +29,15 @@ OF_DOMAIN = ("name", "file", "world", "domain", "weights", "group", "replicate")
 # What a learner of a plan has beside its options, with the defaults.
 OF_LEARNER = {"model": "soft", "preferences": ALL, "allowance": 0.0, "n_sampled": 0}
 COUNT, AMOUNT = Option("a number of things", 0, 0, 10**9), Option("any amount", 0.0, 0, math.inf)
+TEACHER_ARGUMENTS = ("learner", "preference_features", *SEEDS)
 # The third argument of a registered teacher, by what it knows; the learner for all others.
 TOLD = {Knows.NOTHING: "", Knows.EVERY_PREFERENCE: "preference_features"}
 
 Players = Mapping[str, Callable[..., Any]]
-# The names of preferences, their learner, and its teacher.
-Pair = tuple[tuple[str, LearnerSetting], TeacherSetting]
+# The players of the script.
+Own = Mapping[str, Given]
+# A domain, the names of its preferences, the group and the replicate of its rows, and its seeds.
+Place = tuple[WorldName | DomainFile, Sequence[str], tuple[str, str | int], Sequence[int]]
 
 
 def read_plan(
@@ -47,28 +50,26 @@ def read_plan(
     seeds: Iterable[int] | None = None,
     version: str = "",
 ) -> list[Task]:
-    """Every task of a plan, with what a script gives beside it; `version` is in place of the identity of their code.
-
-    folder: where domains that are given as objects are saved for the workers.
-    """
-    beside = Path(plan).parent if isinstance(plan, str | PathLike) else Path()
-    data = _read(plan) if isinstance(plan, str | PathLike) else plan
+    """Every task of a plan, with what a script gives. version: in place of its code's identity. folder: for domains."""
+    beside, data = (Path(plan).parent, _read(plan)) if isinstance(plan, str | PathLike) else (Path(), plan)
     _check_names(data, OF_PLAN, "a plan")
-    learners, teachers, metrics = learners or {}, teachers or {}, metrics or {}
-    for name, given in {"learners": learners, "teachers": teachers, "metrics": metrics}.items():
-        if not isinstance(given, Mapping):
-            raise InvalidInput(f"{name} must be a mapping from names to classes or functions")
-    numbers = _seeds(data.get("seeds", [0]) if seeds is None else seeds)
-    limit = float(AMOUNT.read("time_limit", data.get("time_limit", 0)))
-    taught = [each for entry in _entries(data, "learner", learners) for each in _learners(entry, learners, version)]
-    who = [each for entry in _entries(data, "teacher", teachers) for each in _teachers(entry, teachers, version)]
-    players, entries = [*product(taught, who)], _entries(data, "domain", {})
-    measured = tuple(Given.of(name, made, version) for name, made in metrics.items())
+    own_learners = _own("learners", learners, version)
+    own_teachers = _own("teachers", teachers, version)
+    measured = tuple(_own("metrics", metrics, version).values())
     for metric in measured:
         check_call(metric, f"metric {metric.name!r}", int(takes_round(metric.load())), {}, METRIC_ARGUMENTS)
-    common = {"time_limit": limit, "metrics": measured}
-    tasks = [task for entry in entries for task in _tasks(entry, beside, folder, numbers, players, **common)]
-    return list({(task.key, task.group, task.replicate): task for task in tasks}.values())
+    numbers = _seeds(data.get("seeds", [0]) if seeds is None else seeds)
+    limit = float(AMOUNT.read("time_limit", data.get("time_limit", 0)))
+    taught = [_learner(values, own_learners, version) for values in _combinations(data, "learner", own_learners)]
+    who = [_teacher(values, own_teachers, version) for values in _combinations(data, "teacher", own_teachers)]
+    tasks: dict[Hashable, Task] = {}
+    for entry in _entries(data, "domain", {}):
+        for source, known, counted, own_seeds in _places(entry, beside, folder, numbers):
+            for ((preferences, model), teacher), seed in product(product(taught, who), own_seeds):
+                names = _checked(source, known, preferences, model)
+                task = Task(source, names, model, teacher, seed, limit, measured, *counted)
+                tasks.setdefault((task.key, *counted), task)
+    return list(tasks.values())
 
 
 def _read(path: AnyPath) -> dict[str, Any]:
@@ -79,13 +80,19 @@ def _read(path: AnyPath) -> dict[str, Any]:
             raise InvalidInput(f"{path} is not a TOML file: {error}") from error
 
 
-def _entries(plan: Mapping[str, Any], group: str, players: Players) -> list[dict[str, Any]]:
+def _own(what: str, players: Any, version: str) -> Own:
+    if not isinstance(players, Mapping | None):
+        raise InvalidInput(f"{what} must be a mapping from names to classes or functions")
+    return {name: Given.of(name, made, version) for name, made in (players or {}).items()}
+
+
+def _entries(plan: Mapping[str, Any], group: str, own: Own) -> list[dict[str, Any]]:
     """The entries of a group; a player of the script that the plan does not name takes part once."""
     entries, name = _each(plan.get(group, [])), NAMED_BY.get(group, "")
     for entry in entries:
         _check_names(entry, OF_DOMAIN if group == "domain" else entry, f"[[{group}]]")
     named = {each for entry in entries for each in _each(entry.get(name))}
-    entries += [{name: key} for key in players if key not in named]
+    entries += [{name: key} for key in own if key not in named]
     if not entries:
         raise InvalidInput(f"the plan has no [[{group}]]; give at least one")
     return entries
@@ -110,39 +117,43 @@ def _each(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _combinations(entry: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of the values of a group."""
-    for values in product(*map(_each, entry.values())):
-        yield dict(zip(entry, values, strict=True))
+def _combinations(plan: Mapping[str, Any], group: str, own: Own) -> Iterator[dict[str, Any]]:
+    """Every combination of the values of a player, with the defaults of what each learner has."""
+    for given in _entries(plan, group, own):
+        entry = OF_LEARNER | given if group == "learner" else given
+        for values in product(*map(_each, entry.values())):
+            yield dict(zip(entry, values, strict=True))
 
 
-def _tasks(
-    entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequence[int], players: Sequence[Pair], **common: Any
-) -> Iterator[Task]:
-    """The tasks in each domain of an entry. A function, and a name with {seed}, is another domain for each seed."""
+def _places(entry: Mapping[str, Any], beside: Path, folder: Path, seeds: Sequence[int]) -> Iterator[Place]:
+    """Each domain of an entry. A function, and a name with {seed}, is another domain for each seed."""
     kinds = [kind for kind in ("file", "world", "domain") if kind in entry]
     if len(kinds) != 1:
         raise InvalidInput("each [[domain]] needs either file = ... or world = ..., and only one of them")
     for given in [entry["domain"]] if kinds == ["domain"] else _each(entry[kinds[0]]):
         is_made = callable(given) or (isinstance(given, str) and "{seed}" in given)
-        for seed in seeds if is_made else [None]:
-            written = str(given) if seed is None else str(given).replace("{seed}", str(seed))
+        for own in [[seed] for seed in seeds] if is_made else [seeds]:
+            written = str(given).replace("{seed}", str(own[0]))
             source: WorldName | DomainFile
             if kinds == ["world"]:
-                name, source, known = str(given), WorldName.parse(written), tuple[str, ...]()
+                name = str(given)
+                source, known = WorldName.parse(written), tuple[str, ...]()
             else:
-                domain, weights = given(seed) if callable(given) else given, entry.get("weights")
-                # A function may return the true weights beside the domain.
-                domain, weights = domain if isinstance(domain, tuple) else (domain, weights)
-                path = beside / written if kinds == ["file"] else _saved(domain, folder)
-                usual = getattr(given, "__name__", Path(str(given)).stem if kinds == ["file"] else path.stem)
+                weights = entry.get("weights")
+                if kinds == ["file"]:
+                    path = beside / written
+                    usual = Path(str(given)).stem
+                else:
+                    domain = given(own[0]) if callable(given) else given
+                    # A function may return the true weights beside the domain.
+                    if isinstance(domain, tuple):
+                        domain, weights = domain
+                    path = _saved(domain, folder)
+                    usual = getattr(given, "__name__", path.stem)
                 name = str(entry.get("name", usual))
                 source, known = _source(name, path, weights)
-            replicate = entry.get("replicate", str(source) if seed is None else seed)
-            group, own_seeds = str(entry.get("group", name)), seeds if seed is None else [seed]
-            for ((names, model), teacher), own_seed in product(players, own_seeds):
-                preferences = _checked(source, known, names, model)
-                yield Task(source, preferences, model, teacher, own_seed, group=group, replicate=replicate, **common)
+            replicate = entry.get("replicate", own[0] if is_made else str(source))
+            yield source, known, (str(entry.get("group", name)), replicate), own
 
 
 def _saved(domain: Any, folder: Path) -> Path:
@@ -172,69 +183,67 @@ def _source(name: str, path: Path, given: Any) -> tuple[DomainFile, tuple[str, .
     return DomainFile(name, str(path.resolve()), checksum, weights), domain.preference_names
 
 
-def _learners(entry: Mapping[str, Any], own: Players, version: str) -> Iterator[tuple[str, LearnerSetting]]:
-    """Preferences and model of each combination. An option that is not given has the model's default."""
-    for values in _combinations(OF_LEARNER | dict(entry)):
-        name, preferences, allowance, n_sampled = (values.pop(key) for key in OF_LEARNER)
-        if isinstance(allowance, Mapping):
-            allowance = tuple((key, AMOUNT.read(key, amount)) for key, amount in allowance.items())
-        else:
-            allowance = AMOUNT.read("allowance", allowance)
-        name, known, given, options = _player(str(name), own, LEARNER_MODELS, values, version)
-        if allowance if given else ALLOWANCE in known.options:
-            options[ALLOWANCE] = allowance
-        if given is not None:
-            check_call(given, f"learner {name!r}", 1, options, SEEDS)
-        n = int(COUNT.read("n_sampled", n_sampled))
-        yield str(preferences), LearnerSetting(name, tuple(options.items()), n, given)
+def _learner(values: dict[str, Any], own: Own, version: str) -> tuple[str, LearnerSetting]:
+    """The preferences and the model. An option that is not given has the model's default."""
+    model, preferences, allowance, n_sampled = (values.pop(key) for key in OF_LEARNER)
+    if isinstance(allowance, Mapping):
+        allowance = tuple((key, AMOUNT.read(key, amount)) for key, amount in allowance.items())
+    else:
+        allowance = AMOUNT.read("allowance", allowance)
+    name, known, given, options = _player(str(model), own, LEARNER_MODELS, values, version)
+    if allowance if given else ALLOWANCE in known.options:
+        options[ALLOWANCE] = allowance
+    if given is not None:
+        check_call(given, f"learner {name!r}", 1, options, SEEDS)
+    n = int(COUNT.read("n_sampled", n_sampled))
+    return str(preferences), LearnerSetting(name, tuple(options.items()), n, given)
 
 
-def _teachers(entry: Mapping[str, Any], own: Players, version: str) -> Iterator[TeacherSetting]:
-    for values in _combinations(entry):
-        name, most = str(values.pop("name", "")), int(COUNT.read("max_rounds", values.pop("max_rounds", 0)))
-        name, known, given, options = _player(name, own, TEACHERS, values, version)
-        told = TOLD.get(known.knows, "learner") if known and given else ""
-        if given is not None:
-            offered = ("learner", "preference_features", *SEEDS)
-            check_call(given, f"teacher {name!r}", 3 if told else 2, options, offered)
-        # The rounds of an adaptive teacher where the plan does not limit them.
-        most = most or (100 if known is None or known.is_adaptive else 1)
-        yield TeacherSetting(name, tuple(options.items()), most, given, told)
+def _teacher(values: dict[str, Any], own: Own, version: str) -> TeacherSetting:
+    most = int(COUNT.read("max_rounds", values.pop("max_rounds", 0)))
+    name, known, given, options = _player(str(values.pop("name", "")), own, TEACHERS, values, version)
+    told = TOLD.get(known.knows, "learner") if known and given else ""
+    if given is not None:
+        check_call(given, f"teacher {name!r}", 3 if told else 2, options, TEACHER_ARGUMENTS)
+    # The rounds of an adaptive teacher where the plan does not limit them.
+    most = most or (100 if known is None or known.is_adaptive else 1)
+    return TeacherSetting(name, tuple(options.items()), most, given, told)
 
 
 def _player(
-    name: str, own: Players, table: Mapping[str, Any], values: Mapping[str, Any], version: str
+    name: str, own: Own, table: Mapping[str, Any], values: Mapping[str, Any], version: str
 ) -> tuple[str, Any, Given | None, dict[str, Any]]:
-    """The name of a player, its entry in the table, its code, and its options.
-
-    A player of the script has no entry. One of this package has no code, since workers know it. A learner model, and a
-    player that was registered in this process, have the defaults of the options that are not given.
-    """
+    """The name of a player, its entry (none of the script's), its code (none of this package's), and its options."""
     if name in own:
         for key, value in values.items():
             if not isinstance(value, str | int | float):
                 raise InvalidInput(f"{key} of {name!r} must be a number or a text; functools.partial takes others")
-        return name, None, Given.of(name, own[name], version), dict(sorted(values.items()))
-    name, is_teacher = name.replace("-", "_"), table is TEACHERS
+        return name, None, own[name], dict(sorted(values.items()))
+    name = name.replace("-", "_")
+    is_teacher = table is TEACHERS
     entry = look_up(table, name, "teacher" if is_teacher else "learner model")
-    is_known = isinstance(entry.maker, str)
-    if is_known and not is_teacher:
+    given = None if isinstance(entry.maker, str) else Given.of(name, entry.maker, version)
+    if not given and not is_teacher:
         # A plan may give several models at once what some of them have.
         _check_names(values, (*OF_LEARNER, *NUMBERS), "[[learner]]")
         values = {key: value for key, value in values.items() if key in entry.options}
-    read = {key: look_up(entry.options, key, f"option of {name!r}").read(key, values[key]) for key in sorted(values)}
-    if not is_known or not is_teacher:
-        every = {key: option.default for key, option in entry.options.items() if key not in (*SEEDS, ALLOWANCE)}
-        read = every | read
-    return name, entry, None if is_known else Given.of(name, entry.maker, version), read
+    options = {}
+    if given or not is_teacher:
+        options = {key: option.default for key, option in entry.options.items() if key not in (*SEEDS, ALLOWANCE)}
+    for key in sorted(values):
+        options[key] = look_up(entry.options, key, f"option of {name!r}").read(key, values[key])
+    return name, entry, given, options
 
 
 def _checked(source: WorldName | DomainFile, known: Sequence[str], preferences: str, model: LearnerSetting) -> str:
     """The preferences of a learner, checked against those of its domain, as are the names of the allowances."""
+    chosen: tuple[str, ...] = ()
     if isinstance(source, WorldName):
         preferences = "L5" if preferences == ALL else preferences
         known = preference_names(preferences if preferences in PREFERENCES else named_parts(preferences))
-    chosen = () if preferences == ALL or isinstance(source, WorldName) else named_parts(preferences)
-    for name in (name for name in (*chosen, *model.allowances) if name != OTHERS):
-        look_up(dict.fromkeys(known), name, f"preference of {source}")
+    elif preferences != ALL:
+        chosen = named_parts(preferences)
+    for name in (*chosen, *model.allowances):
+        if name != OTHERS:
+            look_up(dict.fromkeys(known), name, f"preference of {source}")
     return preferences

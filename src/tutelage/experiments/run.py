@@ -69,7 +69,8 @@ def run(
     on_row: Callable[[Row], object] = lambda row: None,
 ) -> None:
     """Compute every row that the store does not have, and store each at once. on_row: called after each is stored."""
-    left, where = missing(tasks, store), backend or Backend()
+    left = missing(tasks, store)
+    where = backend or Backend()
     rows = map(compute_row, left) if where.jobs == 1 else _computed_by_processes(left, where.jobs)
     for row in _computed_on_cluster(left, where) if where.address else rows:
         store.add(row)
@@ -140,7 +141,8 @@ def compute_row(task: Task) -> Row:
         raise
     # Whatever else a task raises, such as `MemoryError` or `SystemExit`, concerns this row alone.
     except BaseException as error:
-        kind, sentence = type(error).__name__, str(error)
+        kind = type(error).__name__
+        sentence = str(error)
         if not isinstance(error, TutelageError):
             logging.getLogger(__name__).debug("%s failed", task, exc_info=True)
             sentence = f"the computation failed: {kind}: {error}".removesuffix(": ")
@@ -154,9 +156,11 @@ def _row(task: Task, result: Mapping[str, Any]) -> Row:
 
 def taught(task: Task) -> dict[str, Any]:
     """The result of teaching. Where the time limit was reached, `ended` says so."""
-    ground, setting = task.world.ground(task.learner), task.teacher
+    ground = task.world.ground(task.learner)
+    setting = task.teacher
+    first = (ground.domain, ground.true_weights)
+    every = ground.every_preference
     learner = task.model.make(ground.domain, task.seed)
-    first, every = (ground.domain, ground.true_weights), ground.every_preference
     options: dict[str, Any] = dict(setting.options)
     if setting.given is None:
         # In the paper's worlds a teacher ends as in the paper, unless its options say otherwise.
@@ -179,16 +183,15 @@ def taught(task: Task) -> dict[str, Any]:
 
 
 def _measured(task: Task, transcript: tl.Transcript, offered: Mapping[str, Any]) -> dict[str, Any]:
-    """What a sweep measures beside the rewards: arrival, preferences, what was shown in each round, and metrics.
-
-    offered: what a metric may ask for by name, beside the round, its lesson and its response.
-    """
-    journey, functions = transcript.arrival, {metric.name: metric.load() for metric in task.metrics}
+    """What a sweep measures beside the rewards. offered: to a metric, by name, beside the lesson and the response."""
+    journey = transcript.arrival
+    functions = {metric.name: metric.load() for metric in task.metrics}
     rounds = []
     for taught in transcript.rounds:
-        named, values = {**offered, "lesson": taught.lesson, "response": taught.response}, {**taught.response.metrics}
+        values = dict(taught.response.metrics)
+        named = {**offered, "lesson": taught.lesson, "response": taught.response}
         for name, function in functions.items():
-            first = (taught,) if takes_round(function) else ()
+            first = [taught] if takes_round(function) else []
             values[name] = float(called(function, *first, options={}, offered=named))
         rounds.append(values)
     names = dict.fromkeys(name for values in rounds for name in values)
@@ -206,7 +209,9 @@ def _measured(task: Task, transcript: tl.Transcript, offered: Mapping[str, Any])
 def summary(transcript: tl.Transcript) -> dict[str, Any]:
     """What a row keeps of the rounds: rewards, distances, bound, certificate, and the weights inferred last."""
     final = transcript.final
-    certificate, weights = final.response.certificate, final.response.learned_weights
+    weights = final.response.learned_weights
+    certificate = final.response.certificate
+    proof = {"ended": "no certificate"} if certificate is None else certificate.as_data()
     return {
         "reward": final.response_reward,
         "bound": finite_or_none(final.bound),
@@ -214,8 +219,8 @@ def summary(transcript: tl.Transcript) -> dict[str, Any]:
         "lesson_rewards": [taught.lesson_reward for taught in transcript.rounds],
         "distances": [distance(taught) for taught in transcript.rounds],
         "weights": None if weights is None else weights.tolist(),
-        "gap": None if certificate is None else finite_or_none(certificate.gap),
-        "residual": None if certificate is None else certificate.residual,
-        "answer": "no certificate" if certificate is None else certificate.ended.name,
+        "gap": proof.get("gap"),
+        "residual": proof.get("residual"),
+        "answer": proof["ended"],
         "ended": transcript.ended,
     }

@@ -66,10 +66,7 @@ class LearnerSetting:
 
 @dataclass(frozen=True, slots=True)
 class TeacherSetting:
-    """A teacher by its name in `registry.TEACHERS`. options: (name, value) pairs of what differs from its defaults.
-
-    given: the teacher itself, where a script gives it. told: its third argument then, if it has to have one.
-    """
+    """A teacher by its name in `registry.TEACHERS`. told: the third argument of one that a script gives, if any."""
 
     name: str
     options: Options = ()
@@ -104,10 +101,7 @@ class Task:
 
     @property
     def settings(self) -> str:
-        """All settings but the name of the world and the learner's preferences, as a JSON text.
-
-        A file counts by its content, wherever it is, and the code of what a script gives by its identity.
-        """
+        """All settings but the names of world and preferences, as JSON: files by content, code by its identity."""
         told: dict[str, Any] = {"version": tutelage.__version__, "seed": self.seed}
         told |= {"time_limit": self.time_limit, "file": None}
         for key, setting in (("model", self.model), ("teacher", self.teacher)):
@@ -138,7 +132,6 @@ def tasks_in(
 
 
 # Sec. 6.1 and App. B.1 -------------------------------------------------------------------------------------------
-
 AGNOSTIC = TeacherSetting("agnostic")
 BILEVEL = TeacherSetting("bilevel", (("max_cells", 16),))
 FRANK_WOLFE = TeacherSetting("bilevel_frank_wolfe", (("max_cells", 0),))
@@ -160,7 +153,6 @@ def soft_setting(model: str, mismatch_penalty: float, violation_penalty: float) 
 
 
 # Sec. 6.2 and App. B.2 -------------------------------------------------------------------------------------------
-
 UNKNOWN_LEARNERS = ("L1", "L2", "L3")
 # When adaptive teachers end in the paper's worlds: eps, as a distance of expectations or a reward.
 PAPER_STOPS = {"volume_search": 0.01, "volume_search_printed": 0.01, "line_search": 1e-3, "line_search_printed": 1e-3}
@@ -187,9 +179,9 @@ EVERY_TEACHER = (*KNOWING, VOLUME_PRINTED, VOLUME, LINE)
 
 def unknown(n_worlds: int = N_WORLDS) -> Iterator[Task]:
     """Sec. 6.2 and Appendix B.2 with learners that are solved exactly: three sizes, two sets of worlds."""
-    taught = product(UNKNOWN_LEARNERS, (EXACT, FOOTNOTE), EVERY_TEACHER)
-    for (world_set, size), several in product(product(("reachable", "seeds"), SIZES), list(taught)):
-        yield from tasks_in(world_set, size, n_worlds, *several)
+    for world_set, size, learner in product(("reachable", "seeds"), SIZES, UNKNOWN_LEARNERS):
+        for model, teacher in product((EXACT, FOOTNOTE), EVERY_TEACHER):
+            yield from tasks_in(world_set, size, n_worlds, learner, model, teacher)
 
 
 def unknown_slow(n_worlds: int = N_WORLDS) -> Iterator[Task]:
@@ -201,7 +193,6 @@ def unknown_slow(n_worlds: int = N_WORLDS) -> Iterator[Task]:
 
 
 # Beyond the paper ------------------------------------------------------------------------------------------------
-
 # Soft learners with unknown parameters: the teacher is told the six features of L5 alone.
 UNTOLD_LEARNERS = LEARNERS[1:]
 ADAPTIVE_BILEVEL = TeacherSetting("adaptive_bilevel", max_rounds=12)

@@ -1,7 +1,4 @@
-"""A user's sweep: the rows of a plan, as data, as files, as a table and as pictures.
-
-They are computed and stored as those of the paper's tables are. A task that fails is a row that says why.
-"""
+"""A user's sweep: rows of a plan, as data, files, a table and pictures. A task that fails is a row that says why."""
 
 import io
 import json
@@ -28,12 +25,8 @@ from tutelage.outcomes import InvalidInput, needed_for
 FORMATS = (".csv", ".jsonl", ".json", ".parquet")
 SHORT = {"mismatch_penalty": "C_r", "violation_penalty": "C_c", ALLOWANCE: "allowance"}
 # What a row has of every round beside the metrics: the name of its column, and of the list in the result.
-BY_ROUND = {
-    "reward": "learner_rewards",
-    "lesson_reward": "lesson_rewards",
-    "n_demonstrations": "n_demonstrations",
-    "n_steps": "n_steps",
-}
+EXTENTS = ("n_demonstrations", "n_steps")
+BY_ROUND = {"reward": "learner_rewards", "lesson_reward": "lesson_rewards"} | {name: name for name in EXTENTS}
 
 
 class SweepRow(dict[str, Any]):
@@ -64,8 +57,7 @@ class Sweep(Readable):
             raise InvalidInput(f"no row has a number {of!r}")
         if against is not None and against not in {row["teacher"] for row in self.rows}:
             raise InvalidInput(f"no row has the teacher {against!r}, so there is no difference from it")
-        by_learner = means.by_learner(self.rows).items()
-        return [mean for place, taught in by_learner for mean in means.means_of_learner(place, taught, of, against)]
+        return [mean for learner in means.by_learner(self.rows) for mean in means.means_of(learner, of, against)]
 
     def curves(self, of: str = "reward", *, by: str = "round", within: float = 0.01) -> list[MeanCurve]:
         """The mean of the reward, or of a metric, after each round, or by what was shown until then.
@@ -75,31 +67,34 @@ class Sweep(Readable):
         """
         if self.rows and not any(f"{of}_by_round" in row for row in self.rows):
             raise InvalidInput(f"no row has a number {of!r} in rounds")
-        if by not in ("round", "n_demonstrations", "n_steps"):
+        if by not in ("round", *EXTENTS):
             raise InvalidInput(f"by must be 'round', 'n_demonstrations' or 'n_steps', got {by!r}")
-        by_learner = means.by_learner(self.rows).items()
-        return [curve for at, taught in by_learner for curve in means.curves_of_learner(at, taught, of, by, within)]
+        by_learner = means.by_learner(self.rows)
+        return [curve for learner in by_learner for curve in means.curves_of(learner, of, by, within)]
 
     def to_file(self, path: AnyPath) -> None:
         """Write the rows: .csv, .jsonl, .json, or .parquet, which needs pyarrow."""
-        suffix, columns = Path(path).suffix, {name: [row[name] for row in self.rows] for name in self.rows[0]}
-        if suffix == ".parquet":
+        suffix = Path(path).suffix
+        if suffix not in FORMATS:
+            raise InvalidInput(f"rows are written to {', '.join(FORMATS)}, not to {Path(path).name!r}")
+        columns = {name: [row[name] for row in self.rows] for name in self.rows[0]}
+        if suffix == ".json":
+            write_whole(path, json.dumps([dict(row) for row in self.rows], indent=1).encode())
+        elif suffix == ".parquet":
             with needed_for("a Parquet file", "parquet"):
                 import pyarrow.parquet
             # A column of texts and numbers, such as names and seeds of replicates, is one of texts.
-            texts = {name for name, values in columns.items() if any(isinstance(value, str) for value in values)}
-            told = {k: [str(v) if k in texts and v is not None else v for v in each] for k, each in columns.items()}
+            for name, values in columns.items():
+                if any(isinstance(value, str) for value in values):
+                    columns[name] = [None if value is None else str(value) for value in values]
             buffer = io.BytesIO()
-            pyarrow.parquet.write_table(pyarrow.table(told), buffer)
+            pyarrow.parquet.write_table(pyarrow.table(columns), buffer)
             write_whole(path, buffer.getvalue())
-        elif suffix == ".json":
-            write_whole(path, json.dumps([dict(row) for row in self.rows], indent=1).encode())
-        elif suffix in FORMATS:
-            lists = (list,) if suffix == ".csv" else ()
-            told = {k: [json.dumps(v) if isinstance(v, lists) else v for v in each] for k, each in columns.items()}
-            write_table(told, path)
         else:
-            raise InvalidInput(f"rows are written to {', '.join(FORMATS)}, not to {Path(path).name!r}")
+            if suffix == ".csv":
+                for name, values in columns.items():
+                    columns[name] = [json.dumps(value) if isinstance(value, list) else value for value in values]
+            write_table(columns, path)
 
     def picture(self, of: str = "reward") -> Figure:
         """The mean of each teacher, in panels; a heat map for each teacher where two numbers of the learner vary."""
@@ -161,72 +156,68 @@ def open_sweep(
 
 def collected(tasks: Sequence[Task], rows: Mapping[RowKey, Row]) -> Sweep:
     """The rows of these tasks, all of which are there. Each row has every column; None where it has no value."""
-    n_limits = Counter(label for label, _ in {(_teacher_label(task), task.teacher.max_rounds) for task in tasks})
-    asked = [_asked(task, n_limits[_teacher_label(task)] > 1) for task in tasks]
-    results = [_results(task, rows[task.key]) for task in tasks]
+    limits = {(_label(task.teacher.name, task.teacher.options), task.teacher.max_rounds) for task in tasks}
+    n_limits = Counter(label for label, _ in limits)
+    asked = [_asked(task, n_limits) for task in tasks]
+    results = [_results(task, rows[task.key], told) for task, told in zip(tasks, asked, strict=True)]
     # What was asked comes first, then the results.
     empty = dict.fromkeys(name for part in (*asked, *results) for name in part)
-    return Sweep(tuple(SweepRow(empty | both[0] | both[1]) for both in zip(asked, results, strict=True)))
+    return Sweep(tuple(SweepRow(empty | told | result) for told, result in zip(asked, results, strict=True)))
 
 
-def _asked(task: Task, with_rounds: bool) -> dict[str, Any]:
-    """What was asked, as plain values. with_rounds: whether only their limit tells two teachers apart."""
+def _asked(task: Task, n_limits: Mapping[str, int]) -> dict[str, Any]:
+    """What was asked, as plain values. n_limits: how many limits of rounds the teachers of each label have."""
     model, teacher = task.model, task.teacher
-    numbers = {f"{'learner.' if model.given else ''}{k}": value for k, value in model.options if k != ALLOWANCE}
-    return {
-        "domain": str(task.world),
-        "group": task.group,
-        "replicate": task.replicate,
-        "learner": _learner_label(task),
-        "model": model.model,
-        "preferences": task.learner,
-        **numbers,
-        **({"allowance": model.limit(OTHERS)} if model.allowances else {}),
-        "n_sampled": model.n_sampled,
-        "teacher": _label(_teacher_label(task), [("max_rounds", teacher.max_rounds)] if with_rounds else []),
-        "max_rounds": teacher.max_rounds,
-        **{f"teacher.{name}": value for name, value in teacher.options},
-        "seed": task.seed,
-    }
+    prefix = "learner." if model.given else ""
+    label = _label(teacher.name, teacher.options)
+    told: dict[str, Any] = {"domain": str(task.world), "group": task.group, "replicate": task.replicate}
+    told |= {"learner": _learner_label(task), "model": model.model, "preferences": task.learner}
+    told |= {f"{prefix}{name}": value for name, value in model.options if name != ALLOWANCE}
+    if model.allowances:
+        told["allowance"] = model.limit(OTHERS)
+    told["n_sampled"] = model.n_sampled
+    told["teacher"] = _label(label, [("max_rounds", teacher.max_rounds)]) if n_limits[label] > 1 else label
+    told["max_rounds"] = teacher.max_rounds
+    told |= {f"teacher.{name}": value for name, value in teacher.options}
+    return told | {"seed": task.seed}
 
 
-def _results(task: Task, row: Row) -> dict[str, Any]:
+def _results(task: Task, row: Row, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The result, as plain values. A row that failed has no value for what was not measured."""
-    result, model = row.outcome, task.model
-    counts, arrival = result.get("counts", {}), result.get("arrival") or (None, None)
+    result = row.outcome
+    counts = result.get("counts", {})
     by_round = {name: result.get(key, []) for name, key in BY_ROUND.items()}
-    shown = {name: by_round[name] for name in ("n_demonstrations", "n_steps")}
-    values = {
-        **{name: result.get(name) for name in ("reward", "bound", "gap", "residual")},
-        **{"arrival": arrival[0], "arrival_steps": arrival[1]},
-        **{f"count.{name}": count for name, count in counts.items()},
-        **({f"allowance.{name}": model.limit(name) for name in counts} if model.allowances else {}),
-        "n_rounds": len(by_round["reward"]),
-        **{name: None if None in each or not each else sum(each) for name, each in shown.items()},
-        **{"seconds": row.seconds, "ended": result.get("ended"), "failed": result.get("refused", "")},
-    }
+    values = {name: result.get(name) for name in ("reward", "bound", "gap", "residual")}
+    values["arrival"], values["arrival_steps"] = result.get("arrival") or (None, None)
+    values |= {f"count.{name}": count for name, count in counts.items()}
+    if task.model.allowances:
+        values |= {f"allowance.{name}": task.model.limit(name) for name in counts}
+    values["n_rounds"] = len(by_round["reward"])
+    for name in EXTENTS:
+        shown = by_round[name]
+        values[name] = sum(shown) if shown and None not in shown else None
+    values |= {"seconds": row.seconds, "ended": result.get("ended"), "failed": result.get("refused", "")}
     for name, each in result.get("metrics", {}).items():
         # A metric with the name of another column is told apart from it.
-        free = f"metric.{name}" if name in values or name in _asked(task, False) else name
-        values[free], by_round[free] = each[-1], each
+        free = f"metric.{name}" if name in values or name in asked else name
+        values[free] = each[-1]
+        by_round[free] = each
     return values | {f"{name}_by_round": each for name, each in by_round.items()}
-
-
-def _teacher_label(task: Task) -> str:
-    return _label(task.teacher.name, task.teacher.options)
 
 
 def _learner_label(task: Task) -> str:
     """The learner in words: its model, its preferences, and the numbers that are not zero."""
-    model, numbers = task.model, list[tuple[str, Any]]()
-    for name, value in model.options:
+    model = task.model
+    name = model.model if task.learner == ALL else f"{model.model}, {task.learner}"
+    numbers: list[tuple[str, Any]] = []
+    for option, value in model.options:
         if isinstance(value, tuple):
             numbers += value
         elif value or model.given:
-            numbers.append((SHORT.get(name, name), value))
-    sampled = [("n_sampled", model.n_sampled)] if model.n_sampled else []
-    preferences = [] if task.learner == ALL else [task.learner]
-    return _label(", ".join([model.model, *preferences]), [*numbers, *sampled])
+            numbers.append((SHORT.get(option, option), value))
+    if model.n_sampled:
+        numbers.append(("n_sampled", model.n_sampled))
+    return _label(name, numbers)
 
 
 def _label(name: str, options: Iterable[tuple[str, float | str]]) -> str:

@@ -7,7 +7,7 @@ difference, or 0.05 if that is more. The printed deviation in that section has t
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import groupby, product
@@ -16,16 +16,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import fdtri
 
+from tutelage.arrays import finite_or_none
 from tutelage.experiments import settings
 from tutelage.experiments.settings import N_WORLDS, RowKey, Task, tasks_in
 from tutelage.experiments.store import Row
 from tutelage.registry import TEACHERS
 
 Rows = Mapping[RowKey, Row]
+# The result of a row, as data.
+Outcome = Mapping[str, Any]
 PRINTED = json.loads(files("tutelage.experiments").joinpath("printed.json").read_text(encoding="utf-8"))
 SAME_WORLDS, OTHER_WORLDS = 0.011, 0.05
 # The columns of tables that are a teacher under certain conditions.
 VARIANTS = {"_exact_learner": ", exact learner", "_round_3": " (3rd)", "_end": " (end)"}
+MARKS = {"agrees": "=", "better": "+", "differs": "!"}
 WORLD_SET_NAMES = {"seeds": "seeds 0 to 9", "reachable": "reachable worlds", "text": "the text's worlds"}
 LEGEND = (
     "An entry is our mean ± its standard error, with the paper's mean in brackets: = agrees, + ours is better, "
@@ -51,10 +55,7 @@ class Estimate(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """A printed entry: a mean and the deviation after its plus-minus sign.
-
-    In Table 1 the deviation is std / 10 of ten worlds, not std / sqrt(10).
-    """
+    """A printed mean and the deviation after ±: in Table 1 std / 10 of ten worlds, not std / sqrt(10)."""
 
     mean: float
     deviation: float
@@ -62,8 +63,7 @@ class Printed(NamedTuple):
 
 def printed_known(mismatch_penalty: float, violation_penalty: float, teacher: str, learner: str) -> Printed:
     """An entry of Table 1 or Table 2 (App. B.1); teacher: "agnostic" or "bilevel"."""
-    blocks = {(block["C_r"], block["C_c"]): block for block in PRINTED["known"]}
-    return Printed(*blocks[mismatch_penalty, violation_penalty][teacher][learner])
+    return Printed(*PRINTED["known"][f"{mismatch_penalty:g}, {violation_penalty:g}"][teacher][learner])
 
 
 def printed_unknown(learner: str, teacher: str, size: int) -> Printed:
@@ -90,10 +90,13 @@ class Cell:
 
     def computed(self, rows: Rows) -> "Cell":
         """With the learner's rewards, in the round of this column, in the worlds that were not refused."""
-        n_lessons = 3 if self.teacher.endswith("_round_3") else None
         results = [rows[task.key].outcome for task in self.tasks]
-        taught = [result["learner_rewards"][:n_lessons] for result in results if "refused" not in result]
-        rewards = tuple(float(each[-1]) for each in taught)
+        return self.measured(results, lambda _: 3 if self.teacher.endswith("_round_3") else None)
+
+    def measured(self, results: Sequence[Outcome], n_lessons: Callable[[Outcome], int | None]) -> "Cell":
+        """With the learner's rewards after the lessons that count of each result; None for all of them."""
+        taught = [result for result in results if "refused" not in result]
+        rewards = tuple(float(result["learner_rewards"][: n_lessons(result)][-1]) for result in taught)
         return replace(self, rewards=rewards, n_refused=len(results) - len(taught))
 
     @property
@@ -149,20 +152,21 @@ class Cell:
         mean, error = ("-" if math.isnan(value) else f"{value:.2f}" for value in self.estimate[:2])
         n = len(self.rewards)
         counted = f" [{n} of {n + self.n_refused} worlds]" if self.n_refused else ""
-        mark = {"agrees": "=", "better": "+", "differs": "!", "": ""}[self.verdict]
-        return f"{mean} ±{error}{counted}" + (f" ({self.printed.mean:.2f}) {mark}" if self.printed else "")
+        beside = f" ({self.printed.mean:.2f}) {MARKS[self.verdict]}" if self.printed else ""
+        return f"{mean} ±{error}{counted}{beside}"
 
     def as_data(self) -> dict[str, Any]:
         """The cell for JSON; unknown numbers are null."""
+        mean, error, n = self.estimate
         printed, deviation = self.printed or (math.nan, math.nan)
         # As Table 1 prints it after ±.
-        as_printed = float(np.std(self.rewards)) / len(self.rewards) if self.rewards else math.nan
-        numbers = {"mean": self.estimate.mean, "standard_error": self.estimate.error, "as_printed": as_printed}
-        numbers |= {"printed": printed, "printed_deviation": deviation, "difference": self.estimate.mean - printed}
-        known = {name: None if math.isnan(number) else number for name, number in numbers.items()}
-        counts = {"n_worlds": len(self.rewards), "n_refused": self.n_refused}
-        verdict = {"verdict": self.verdict} if self.verdict else {}
-        return {**self.where, "learner": self.learner, "teacher": self.teacher, **known, **counts, **verdict}
+        as_printed = float(np.std(self.rewards)) / n if n else math.nan
+        numbers = {"mean": mean, "standard_error": error, "as_printed": as_printed}
+        numbers |= {"printed": printed, "printed_deviation": deviation, "difference": mean - printed}
+        data = {**self.where, "learner": self.learner, "teacher": self.teacher}
+        data |= {name: finite_or_none(number) for name, number in numbers.items()}
+        data |= {"n_worlds": n, "n_refused": self.n_refused}
+        return data | ({"verdict": self.verdict} if self.verdict else {})
 
 
 class Grid(NamedTuple):
@@ -180,7 +184,8 @@ class Grid(NamedTuple):
 
 def pivot(caption: str, corner: tuple[str, ...], texts: Mapping[tuple[str, ...], str]) -> Grid:
     """A grid of texts by the names of their row, whose headings are the corner, and of their column."""
-    rows, columns = (dict.fromkeys(names) for names in zip(*((place[:-1], place[-1]) for place in texts), strict=True))
+    rows = dict.fromkeys(place[:-1] for place in texts)
+    columns = dict.fromkeys(place[-1] for place in texts)
     body = tuple((*row, *(texts.get((*row, column), "") for column in columns)) for row in rows)
     return Grid(caption, (*corner, *columns), body)
 
@@ -202,18 +207,15 @@ def overview(cells: Iterable[Cell]) -> list[Grid]:
 
 
 def table_1(n_worlds: int = N_WORLDS) -> Iterator[Cell]:
-    """Table 1 and Table 2 (App. B.1): every pair of penalties, every column, five learners.
-
-    On the text's worlds, only the penalties of Sec. 6.1.
-    """
-    for world_set, penalties in (("seeds", settings.PENALTIES), ("text", settings.PENALTIES[:1])):
-        columns = settings.TABLE_1_COLUMNS.items()
-        for (c_r, c_c), (name, (model, teacher, known)), learner in product(penalties, columns, settings.LEARNERS):
-            soft = settings.soft_setting(model, c_r, c_c)
-            tasks = tasks_in(world_set, settings.SIZES[0], n_worlds, learner, soft, teacher)
-            where = {"worlds": world_set, "C_r": int(c_r), "C_c": int(c_c)}
-            printed = printed_known(c_r, c_c, known, learner) if known else None
-            yield Cell(where, learner, name, printed=printed, tasks=tasks)
+    """Table 1 and Table 2 (App. B.1): every pair of penalties; on the text's worlds only that of Sec. 6.1."""
+    places = [("seeds", *penalties) for penalties in settings.PENALTIES] + [("text", *settings.PENALTIES[0])]
+    for (world_set, c_r, c_c), name, learner in product(places, settings.TABLE_1_COLUMNS, settings.LEARNERS):
+        model, teacher, known = settings.TABLE_1_COLUMNS[name]
+        soft = settings.soft_setting(model, c_r, c_c)
+        tasks = tasks_in(world_set, settings.SIZES[0], n_worlds, learner, soft, teacher)
+        where = {"worlds": world_set, "C_r": int(c_r), "C_c": int(c_c)}
+        printed = printed_known(c_r, c_c, known, learner) if known else None
+        yield Cell(where, learner, name, printed=printed, tasks=tasks)
 
 
 def beyond(n_worlds: int = N_WORLDS) -> Iterator[Cell]:

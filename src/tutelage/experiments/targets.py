@@ -1,7 +1,4 @@
-"""The tables and figures by name: the tasks that each needs, how it is made from their rows, and its files.
-
-`tutelage reproduce` and `tutelage demo` compute the rows first.
-"""
+"""The tables and figures by name: the tasks that each needs, how it is made from their rows, and its files."""
 
 import base64
 import html
@@ -57,8 +54,9 @@ def table_target(title: str, cells: Callable[[int], Iterator[Cell]]) -> Target:
 
 def figure_2(world: WorldName) -> dict[tuple[str, str], Task]:
     """By teacher and learner."""
-    soft, taught = settings.soft_setting("soft", *settings.PENALTIES[0]), (settings.AGNOSTIC, settings.BILEVEL)
-    return {(each.name, learner): Task(world, learner, soft, each) for each, learner in product(taught, LEARNERS)}
+    soft = settings.soft_setting("soft", *settings.PENALTIES[0])
+    pairs = product((settings.AGNOSTIC, settings.BILEVEL), LEARNERS)
+    return {(teacher.name, learner): Task(world, learner, soft, teacher) for teacher, learner in pairs}
 
 
 def draw_figure_2(rows: Rows, _: int) -> Figure:
@@ -76,32 +74,27 @@ def rounds_target(
 ) -> Target:
     """Rewards over rounds, one panel for each learner. panels: preferences and model, by their titles."""
 
-    def taught(n_worlds: int) -> dict[str, list[Task]]:
+    def tasks(title: str, n_worlds: int) -> list[Task]:
         size = settings.SIZES[0]
-        return {
-            title: [task for each in teachers for task in tasks_in(world_set, size, n_worlds, *learner, each)]
-            for title, learner in panels.items()
-        }
+        return [task for each in teachers for task in tasks_in(world_set, size, n_worlds, *panels[title], each)]
 
     def draw(rows: Rows, n_worlds: int) -> Figure:
-        drawn = [panel(title, collected(tasks, rows)) for title, tasks in taught(n_worlds).items()]
-        return figures.rounds_figure(drawn)
+        return figures.rounds_figure([panel(title, collected(tasks(title, n_worlds), rows)) for title in panels])
 
-    return Target(title, lambda n_worlds: chain.from_iterable(taught(n_worlds).values()), draw=draw)
+    return Target(title, lambda n: chain.from_iterable(tasks(each, n) for each in panels), draw=draw)
 
 
 def panel(title: str, sweep: Sweep) -> Panel:
-    """A curve for each teacher of several rounds and a level for each of the others: means over the same worlds.
-
-    A world that any teacher was refused in counts for none.
-    """
+    """A curve for each teacher of several rounds, a level for the others; a world that refused one counts for none."""
     refused = {row["replicate"] for row in sweep.failed}
     whole = Sweep(tuple(row for row in sweep.rows if row["replicate"] not in refused))
-    curves, levels = [], {}
+    curves = []
+    levels = {}
     for curve, lessons in zip(whole.curves(), whole.curves("lesson_reward"), strict=True):
-        label, several = column_label(curve.teacher), [row for row in whole.rows if row["teacher"] == curve.teacher]
-        n = max(row["n_rounds"] for row in several)
+        label = column_label(curve.teacher)
+        several = [row for row in whole.rows if row["teacher"] == curve.teacher]
         if several[0]["max_rounds"] > 1:
+            n = max(row["n_rounds"] for row in several)
             curves.append(Curve(label, curve.values[:n], lessons.values[:n], curve.errors[:n]))
         else:
             levels[label] = curve.values[0]
@@ -145,26 +138,28 @@ TARGETS: Mapping[str, Target] = {
 
 def tasks_of(names: Sequence[str], n_worlds: int, *, is_slow: bool = False) -> list[Task]:
     """Every task that these targets need, without duplicates. is_slow: with the tasks that take longer, last."""
-    every = [TARGETS[name].tasks(n_worlds) for name in names]
-    every += [TARGETS[name].slow(n_worlds) for name in names if is_slow]
-    return list({task.key: task for task in chain.from_iterable(every)}.values())
+    every = [TARGETS[name].tasks for name in names]
+    every += [TARGETS[name].slow for name in names if is_slow]
+    return list({task.key: task for tasks in every for task in tasks(n_worlds)}.values())
 
 
 def produce(
     names: Sequence[str], rows: Rows, n_worlds: int, folder: Path, *, with_report: bool
 ) -> tuple[dict[str, Any], list[Grid], list[Path]]:
-    """Write every table as JSON and Markdown, every figure as PNG and SVG, and on request the report.
-
-    Returns the cells with their origin as data, the tables, and the files.
-    """
+    """Write all tables and figures, and on request the report; the cells with their origin, the tables, the files."""
     used = [rows[task.key] for task in tasks_of(names, n_worlds, is_slow=True) if task.key in rows]
+    commits = ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
     # The version is that of the package which computed the rows, since it is in their keys.
-    version, revisions = tutelage.__version__, ", ".join(sorted({row.revision for row in used} - {""})) or "unknown"
-    origin = f"{len(used)} rows of {n_worlds} worlds, computed by Tutelage {version}, revision {revisions}."
-    parts = [f"<h1>Reproduction report</h1><p>{html.escape(origin)}</p><p>{html.escape(LEGEND)}</p>"]
-    every, grids, texts, pictures = list[dict[str, Any]](), list[Grid](), dict[str, str](), list[Path]()
-    for name, target in ((name, TARGETS[name]) for name in names):
-        parts.append(f"<h2>{name}: {html.escape(target.title)}</h2>")
+    origin = f"{len(used)} rows of {n_worlds} worlds, computed by Tutelage {tutelage.__version__}, revision {commits}."
+    report = [f"<h1>Reproduction report</h1><p>{html.escape(origin)}</p><p>{html.escape(LEGEND)}</p>"]
+    every: list[dict[str, Any]] = []
+    grids: list[Grid] = []
+    texts: dict[str, str] = {}
+    pictures: list[Path] = []
+    for name in names:
+        target = TARGETS[name]
+        title = f"{name}: {html.escape(target.title)}"
+        report.append(f"<h2>{title}</h2>")
         if target.cells is not None:
             cells, compared = target.cells(rows, n_worlds)
             data = [cell.as_data() for cell in cells]
@@ -172,15 +167,16 @@ def produce(
             own = compared + tables.overview(cells)
             texts[f"{name}.json"] = json.dumps({"table": name, "origin": origin, "cells": data}, indent=1) + "\n"
             texts[f"{name}.md"] = "\n".join([LEGEND, "", *(grid.markdown() for grid in own)])
-            parts += [f"<h3>{html.escape(g.caption)}</h3>{table(g.header, g.body, len(g.body))}" for g in own]
-            every, grids = every + data, grids + own
+            report += [f"<h3>{html.escape(g.caption)}</h3>{table(g.header, g.body, len(g.body))}" for g in own]
+            every += data
+            grids += own
         if target.draw is not None:
             pictures += save_picture(target.draw(rows, n_worlds), folder / name)
             image = base64.b64encode((folder / f"{name}.png").read_bytes()).decode()
-            parts.append(f'<img alt="{name}: {html.escape(target.title)}" src="data:image/png;base64,{image}">')
+            report.append(f'<img alt="{title}" src="data:image/png;base64,{image}">')
     if with_report:
         template = files("tutelage.experiments").joinpath("report.html").read_text(encoding="utf-8")
-        texts["report.html"] = template.replace("BODY", "\n".join(parts))
+        texts["report.html"] = template.replace("BODY", "\n".join(report))
     for name, text in texts.items():
         write_whole(folder / name, text.encode())
     return {"cells": every, "origin": origin}, grids, [*(folder / name for name in texts), *pictures]
@@ -199,30 +195,31 @@ def demo(
     allowance: the discounted visits that L2 allows to each kind of cell it avoids. done: called after each task.
     Returns the results as data, what is printed, and the picture.
     """
-    pairs, hard = figure_2(world), LearnerSetting("hard", ((settings.ALLOWANCE, allowance),))
-    taught = {each.name: Task(world, "L2", hard, each) for each in settings.KNOWING + settings.ADAPTIVE}
+    soft = figure_2(world)
+    model = LearnerSetting("hard", ((settings.ALLOWANCE, allowance),))
+    hard = [Task(world, "L2", model, teacher) for teacher in settings.KNOWING + settings.ADAPTIVE]
     rows = dict[RowKey, Row]()
-    for task in (*pairs.values(), *taught.values()):
+    for task in (*soft.values(), *hard):
         rows[task.key] = run.compute_row(task)
         done(f"{task.learner}, {task.teacher.name}")
-    soft = {name: [rows[pairs[who, name].key].outcome for who in ("agnostic", "bilevel")] for name in LEARNERS}
-    shown = [
-        {"learner": learner, "optimal": agnostic["lesson_rewards"][0], "agnostic": agnostic["reward"]}
-        | {"aware": aware["reward"], "bound": aware["bound"]}
-        for learner, (agnostic, aware) in soft.items()
-    ]
-    rounds = {name: rows[task.key].outcome for name, task in taught.items()}
+    results = {pair: rows[task.key].outcome for pair, task in soft.items()}
+    shown = []
+    for learner in LEARNERS:
+        agnostic, aware = results["agnostic", learner], results["bilevel", learner]
+        rewards = {"optimal": agnostic["lesson_rewards"][0], "agnostic": agnostic["reward"], "aware": aware["reward"]}
+        shown.append({"learner": learner, **rewards, "bound": aware["bound"]})
+    rounds = {task.teacher.name: rows[task.key].outcome for task in hard}
     data = {"world": str(world), "allowance": allowance, "rows": shown, "rounds": rounds}
     header = ("learner", "optimal policy", "agnostic lesson", "aware lesson", "bound on any lesson")
-    body = [(str(name), *(f"{value:.3f}" for value in values)) for name, *values in (row.values() for row in shown)]
+    body = [(name, *(f"{value:.3f}" for value in values)) for name, *values in (row.values() for row in shown)]
     parts: list[Part] = [
         (f"World {world}", header, body, "Expected discounted reward of a soft learner (C_r = 5, C_c = 10)."),
         _rounds_part(rounds, f"L2 with hard limits of {allowance:g} discounted visits to each kind of cell"),
     ]
     title = f"L2 allows {allowance:g} visits to each kind of cell; two teachers identify that"
-    sweep = collected([*taught.values()], rows)
-    drawn = panel(title, Sweep(tuple(row for row in sweep.rows if not row["failed"])))
-    return data, parts, figures.demo_picture(world.make(), [each["weights"] for each in soft["L3"]], drawn)
+    taught = Sweep(tuple(row for row in collected(hard, rows).rows if not row["failed"]))
+    weights = [results[teacher, "L3"]["weights"] for teacher in ("agnostic", "bilevel")]
+    return data, parts, figures.demo_picture(world.make(), weights, panel(title, taught))
 
 
 def _rounds_part(rounds: Mapping[str, Mapping[str, Any]], title: str) -> Part:

@@ -71,10 +71,7 @@ class DomainFile:
         return self.name
 
     def ground(self, preferences: str) -> "Ground":
-        """The domain of a learner with these preferences: names with commas between them, or "all".
-
-        Refused if the file is no longer the one that the plan was read with.
-        """
+        """The domain of a learner with these preferences: names with commas between them, or "all"."""
         whole = load(self.path)
         if checksum_of(self.path) != self.checksum:
             raise InvalidInput(f"{self.path} has changed since the plan was read; run the sweep again")
@@ -90,11 +87,7 @@ def checksum_of(path: AnyPath) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ground:
-    """Where a learner is taught.
-
-    domain: with the preferences that the learner has. true_weights: (d_r,). every_preference: (S, k) or (C, k), those
-    that any learner there may have.
-    """
+    """Where a learner is taught, and every preference that any learner there may have, (S, k) or (C, k)."""
 
     domain: Domain
     true_weights: Vector
