@@ -45,13 +45,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import f as f_distribution
-from scipy.stats import norm, skew
+from scipy.stats import norm
 
 from tutelage.arrays import ArrayLike, Flags, Matrix, Readable, Vector, freeze, vector
 from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.constrained.problem import or_one
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
-from tutelage.data.empirical import trajectory_counts
+from tutelage.data.empirical import skewness, trajectory_counts
 from tutelage.inference.behaviour import MATCHED, Behaviour, Total
 from tutelage.inference.recovery import feature_scales
 from tutelage.model.mdp import Domain
@@ -426,9 +426,9 @@ class _Inference:
         if k <= 0 or n <= len(mean) + 1:
             return math.nan, logs
         # Counts are skewed: where their long tail is hardly sampled, mean and deviation are too small (Johnson 1978).
-        along = moments[:, varies] @ whiten.T @ left
+        lean = float(skewness((moments[:, varies] @ whiten.T @ left)[:, None])[0])
         z = math.sqrt(n) * float(np.linalg.norm(left))
-        z = min(z, max(z + float(skew(along)) * (1 + 2 * z**2) / (6 * math.sqrt(n)), 0.0))
+        z = min(z, max(z + lean * (1 + 2 * z**2) / (6 * math.sqrt(n)), 0.0))
         return float(f_distribution.sf(z**2 * (n - k) / (k * (n - 1)), k, n - k)), logs
 
 
