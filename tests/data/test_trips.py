@@ -127,13 +127,20 @@ def test_the_recorded_allowance_is_the_mean_with_student_s_error():
     log = tl.Demonstrations.from_sequences(domain.mdp, states, actions)
     counts = np.array([park] * 3 + [0.7 + 0.95 * 0.5])
     found = tl.allowance_from(log, domain, confidence=0.9)
-    error = stats.t.ppf(0.9, 3) * counts.std(ddof=1) / 2
+    # Three equal counts and a larger one: Johnson's correction for skewed counts.
+    t = stats.t.ppf(0.9, 3)
+    error = counts.std(ddof=1) / 2 * (t + stats.skew(counts) * (1 + 2 * t**2) / 12)
     assert_allclose([found.mean["main_km"], found.error["main_km"]], [counts.mean(), error])
     assert_allclose(found["main_km"], counts.mean() + error)
     assert dict(tl.allowance_from(tl.Lesson.from_demonstrations(domain, log), confidence=0.9)) == dict(found)
     assert isinstance(found, tl.RecordedAllowance) and "main_km: 0.3614 +" in str(found)
+    # A long tail to the other side makes the limit no smaller.
+    mirrored = tl.allowance_from(tl.Demonstrations.from_sequences(domain.mdp, states[2:], actions[2:]), domain)
+    assert mirrored.error["main_km"] == pytest.approx(stats.t.ppf(0.95, 1) * counts[2:].std(ddof=1) / np.sqrt(2))
     assert tl.HardLearner(domain, found).constraints.allowance == found["main_km"]
-    assert tl.allowance_from(log[:1], domain)["main_km"] == pytest.approx(park)
+    alone = tl.allowance_from(log[:1], domain)
+    assert alone["main_km"] == pytest.approx(park)
+    assert np.isnan(alone.confidence) and "says nothing of others" in str(alone)
     with pytest.raises(tl.InvalidInput, match="their domain"):
         tl.allowance_from(log)
 

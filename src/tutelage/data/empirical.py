@@ -71,7 +71,7 @@ class RecordedAllowance(Mapping[str, float]):
     """What a recorded person accepted of each preference, as an allowance: a mapping from names to `mean` + `error`.
 
     mean: the mean discounted count of the journeys. error: what the mean of all journeys of this person may exceed it
-    by, at the confidence; of one journey, only what its unseen end may add.
+    by, at about the confidence. Of one journey it is only what the unseen end may add, and the confidence is NaN.
     """
 
     mean: Mapping[str, float]
@@ -90,15 +90,22 @@ class RecordedAllowance(Mapping[str, float]):
 
     def __str__(self) -> str:
         head = f"Accepted in {self.n} journeys, at most with confidence {self.confidence:.0%}:"
+        if self.n == 1:
+            head = "Accepted in one journey, which says nothing of others:"
         return "\n".join([head, *(f"  {name}: {self.mean[name]:.4g} + {self.error[name]:.2g}" for name in self)])
 
 
 def allowance_from(recordings: Any, domain: Domain | None = None, *, confidence: float = 0.95) -> RecordedAllowance:
     """What the recorded person accepted of each preference feature, as limits for a learner.
 
-    recordings: demonstrations, with their domain, or a lesson made of them, which knows its domain. The mean count of n
-    independent journeys exceeds that of all journeys by more than t standard errors with probability 1 - confidence,
-    where t is the quantile of Student's distribution with n - 1 degrees of freedom.
+    recordings: demonstrations, with their domain, or a lesson made of them, which knows its domain. The mean of all
+    journeys exceeds that of n independent ones by more than
+
+        t s / sqrt(n) + g s (1 + 2 t^2) / (6 n)
+
+    with a probability of about 1 - confidence, with their standard deviation s, their skewness g, if it is positive
+    (Johnson 1978), and t of Student's distribution with n - 1 degrees of freedom. Rare large counts that none of few
+    journeys met cannot be seen.
     """
     known = domain or getattr(recordings, "domain", None)
     seen = getattr(recordings, "recorded", recordings)
@@ -109,10 +116,20 @@ def allowance_from(recordings: Any, domain: Domain | None = None, *, confidence:
     means = empirical_expectation(known, seen)
     error = means.preference_bias
     if seen.n > 1:
-        error = error + stdtrit(seen.n - 1, confidence) * means.preference_standard_error
+        t, n = stdtrit(seen.n - 1, confidence), seen.n
+        lean = np.maximum(skewness(counts_of(known, seen, "preference")[0]), 0.0)
+        error = error + means.preference_standard_error * (t + lean * (1 + 2 * t**2) / (6 * np.sqrt(n)))
     names = known.preference_names
     mean = dict(zip(names, means.preference.tolist(), strict=True))
-    return RecordedAllowance(mean, dict(zip(names, error.tolist(), strict=True)), confidence, seen.n)
+    certain = confidence if seen.n > 1 else np.nan
+    return RecordedAllowance(mean, dict(zip(names, error.tolist(), strict=True)), certain, seen.n)
+
+
+def skewness(values: Matrix) -> Vector:
+    """(d,), that of each column; zero of a constant one."""
+    centred = values - values.mean(axis=0)
+    size = np.sqrt((centred**2).mean(axis=0))
+    return np.asarray((centred**3).mean(axis=0) / np.where(size > 0, size, 1.0) ** 3)
 
 
 def trajectory_counts(domain: Domain, demonstrations: Demonstrations) -> tuple[Matrix, Matrix]:

@@ -12,26 +12,36 @@ larger of the observed count and that of the policy with which the search starts
 a thousand times what a trip does.
 
 b_j is not determined where no choice changes the feature, where H vanishes along a combination of features, or where
-the count is within its own standard error of the end of its range. In the last case b_j has a lower end at most.
+the count is within its own standard error of the end of its range.
 
-For the test of b_j = 0 against b_j > 0 the zero is fitted, the other unknowns with it, and with H, S and g there
+A value c of b_j is tested by its score: the other unknowns are fitted with b_j = c, and with H, S and g there
 
-    U = v @ g,   v = e_j - H^-1 H_j on the others,       z = U / sqrt(v' L' S L v / n),       p = 1 - Phi(z)
+    U = -v @ g,   v = e_j - H^-1 H_j on the others,       z(c) = U / sqrt(v' L' S L v / n)
 
-It holds its level at b_j = 0, and works where b_j has no finite estimate.
+is close to a standard normal number if c is the truth, also where b_j has no finite estimate. The p-value of b_j = 0
+against b_j > 0 is 1 - Phi(z(0)), and the interval of b_j has all c with |z(c)| at most the normal quantile, so that the
+two agree. Its ends are found by Newton's method, dU / dc = -v @ H v. An end is infinite if no c is rejected: a feature
+that some policy cannot avoid at all has no upper end, for example. Symmetric intervals of the standard error above are
+too short where few trajectories meet the feature: with 30 of them they covered the truth in 65 instead of 95 %.
 
 That the agent acts by a soft policy of these features is tested by what was not fitted: the counts of the reward
 features, where a was given, and the surprise of each trajectory, the sum over its choices of
 
     log pi(c | s) + entropy of pi(. | s)            which has mean zero, given s, if pi is the agent's policy.
 
-Their means are compared with their covariance over the trajectories, corrected for the fit (Hotelling's T^2).
+With the counts that were fitted, the means m of these moments have a derivative -G in x, and with their covariance S
+over the trajectories
+
+    n min over dx of (m - G dx) @ S^-1 (m - G dx)
+
+has Hotelling's distribution if some x explains them. Far from it the derivative misleads: so the least of several x
+counts, of the fit and of the ends of the intervals.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import f as f_distribution
@@ -41,11 +51,11 @@ from tutelage.arrays import ArrayLike, Flags, Matrix, Readable, Vector, freeze, 
 from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.constrained.problem import or_one
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
-from tutelage.data.empirical import trajectory_counts
-from tutelage.inference.behaviour import Behaviour, Total
+from tutelage.data.empirical import skewness, trajectory_counts
+from tutelage.inference.behaviour import MATCHED, Behaviour, Total
 from tutelage.inference.recovery import feature_scales
 from tutelage.model.mdp import Domain
-from tutelage.outcomes import EndlessValue, InvalidInput
+from tutelage.outcomes import EndlessValue, InvalidInput, NotConverged
 
 # The model is rejected below this p-value.
 REJECTED = 1e-4
@@ -98,16 +108,20 @@ class PreferenceEstimate(Readable):
         if not self.explained:
             lines.append(f"no soft policy of these features explains the trajectories (p = {self.model_p_value:.2g})")
         for j, name in enumerate(self.domain.preference_names):
-            tested = "" if math.isnan(self.p_value[j]) else f", p = {self.p_value[j]:.3g}"
+            low, high, p = self.low[j], self.high[j], self.p_value[j]
+            # Further out the tail of the normal distribution is no approximation.
+            tested = "" if math.isnan(p) else f", p = {p:.3g}" if p >= 1e-6 else ", p below 1e-6"
             if not self.reasons[j]:
-                lines.append(
-                    f"{name}: {self.strength[j]:.3g} +- {self.standard_error[j]:.2g}, "
-                    f"{self.low[j]:.3g} to {self.high[j]:.3g}{tested}"
-                )
-            elif self.low[j] > -math.inf:
-                lines.append(f"{name}: above {self.low[j]:.3g}{tested}, without an upper end: {self.reasons[j]}")
+                error = f"{self.strength[j]:.3g} +- {self.standard_error[j]:.2g}"
+                lines.append(f"{name}: {error}, {low:.3g} to {high:.3g}{tested}")
+            elif low > -math.inf:
+                lines.append(f"{name}: above {low:.3g}{tested}, without an upper end: {self.reasons[j]}")
+            elif high < math.inf:
+                lines.append(f"{name}: below {high:.3g}{tested}, without a lower end: {self.reasons[j]}")
             else:
                 lines.append(f"{name}: not determined: {self.reasons[j]}")
+        if math.isnan(self.model_p_value):
+            lines.append("the trajectories are too few to test whether such a soft policy explains them")
         return "\n".join(lines)
 
 
@@ -149,11 +163,14 @@ def infer_preferences(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fit:
-    """A match. lift: (d, k), L of its unknowns. x: (k,). soft: the sum of the soft policies there."""
+    """A match. lift: (d, k), L of its unknowns. x: (k,). soft, first: the sum of the soft policies there, and where the
+    search began.
+    """
 
     lift: Matrix
     x: Vector
     soft: Total
+    first: Total
 
     def influence(self, kept: Flags) -> Matrix:
         """(k, d), how x moves with the counts, where it is determined; zero elsewhere."""
@@ -161,6 +178,25 @@ class _Fit:
         moved = np.zeros(self.lift.T.shape)
         moved[kept] = np.linalg.pinv(lift.T @ self.soft.jacobian @ lift, rcond=1e-14, hermitian=True) @ lift.T
         return moved
+
+
+class _Score(NamedTuple):
+    """The test of x[column] = c. value: U. error: its standard error. curvature: -dU / dc. bias: how far that of the
+    counts may move U. x: (k,), with the other unknowns fitted.
+    """
+
+    value: float
+    error: float
+    curvature: float
+    bias: float
+    x: Vector
+
+    def excess(self, side: int, quantile: float) -> float:
+        """How far |z| exceeds the quantile, if c lies on this side of what is likely; negative where it does not."""
+        beyond = -side * self.value - self.bias
+        if self.error == 0:
+            return math.copysign(math.inf, beyond)
+        return beyond / self.error - quantile
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,7 +214,7 @@ class _Inference:
         lift = np.diag(sign)[:, self.n_known :]
         x, first = self.behaviour.finite(self.base, lift, np.zeros(lift.shape[1]))
         unit = or_one(np.maximum(np.abs(self.behaviour.counts), np.abs(first.expectation)))[self.n_known :]
-        return _Fit(lift / unit, *self.behaviour.matched(self.base, lift / unit, x * unit, first))
+        return _Fit(lift / unit, *self.behaviour.matched(self.base, lift / unit, x * unit, first), first)
 
     def estimate(self, confidence: float) -> PreferenceEstimate:
         fit, behaviour = self.matched(), self.behaviour
@@ -191,29 +227,24 @@ class _Inference:
         size = np.abs(fit.lift).sum(axis=0)
         weight = size * fit.x
         error = size * np.sqrt(np.maximum(np.diag(influence @ covariance @ influence.T), 0.0))
-        # How far the bias of the counts may move the weights.
-        moved = size * (np.abs(influence) @ behaviour.bias)
-        p_model, log_likelihood = self._model_test(fit, influence)
         # What follows is about the preferences alone.
         b = slice(len(kept) - d_c, None)
-        is_open, is_unmet, words = ~kept[b], is_unmet[d_r:], reasons[b]
+        words = reasons[b]
         endless = np.where(weight[b] == 0, np.nan, np.copysign(np.inf, weight[b]))
-        strength = np.where(is_unmet, endless, np.where(is_open, np.nan, weight[b]))
-        tested = np.flatnonzero(~is_open | is_unmet)
-        p_value = np.full(d_c, np.nan)
-        p_value[tested] = [self._p_value(fit, b.start + j) for j in tested.tolist()]
-        margin = np.where(is_open, np.inf, float(norm.ppf(0.5 + confidence / 2)) * error[b] + moved[b])
-        middle = np.where(is_open, 0.0, strength)
-        is_avoided = is_open & is_unmet & (p_value <= (1 - confidence) / 2)
-        low, high = np.where(is_avoided, 0.0, middle - margin), middle + margin
+        strength = np.where(is_unmet[d_r:], endless, np.where(kept[b], weight[b], np.nan))
+        low, high, p_value, likely = self._tests(fit, kept[b], is_unmet[d_r:], confidence)
+        for j in np.flatnonzero(kept[b] & ~np.isfinite(high - low)):
+            other = "stronger" if np.isfinite(low[j]) else "weaker" if np.isfinite(high[j]) else "any"
+            words[j] = f"{other} avoidance explains the {behaviour.n} trajectories as well"
+        p_model, log_likelihood = self._model_test(fit, likely)
         if p_model < REJECTED:
-            is_open, p_value = np.ones(d_c, dtype=bool), np.full(d_c, np.nan)
+            p_value = np.full(d_c, np.nan)
             low, high = np.full(d_c, -np.inf), np.full(d_c, np.inf)
             words = [word or "no soft policy of these features explains the trajectories" for word in words]
         return PreferenceEstimate(
             domain=self.domain,
             strength=strength,
-            standard_error=np.where(is_open, np.inf, error[b]),
+            standard_error=np.where([word != "" for word in words], np.inf, error[b]),
             reasons=tuple(words),
             low=low,
             high=high,
@@ -227,6 +258,96 @@ class _Inference:
             log_likelihood=log_likelihood,
         )
 
+    def _tests(
+        self, fit: _Fit, is_kept: Flags, is_unmet: Flags, confidence: float
+    ) -> tuple[Vector, Vector, Vector, list[Vector]]:
+        """(d_c,) each: both ends of the interval of each strength, and the p-value of zero; open where not tested.
+
+        And x (k,) at these ends, with the other unknowns fitted.
+        """
+        likely = list[Vector]()
+        d_c, quantile = len(is_kept), float(norm.ppf(0.5 + confidence / 2))
+        low, high, p_value = np.full(d_c, -np.inf), np.full(d_c, np.inf), np.full(d_c, np.nan)
+        for j in np.flatnonzero(is_kept | is_unmet).tolist():
+            column = len(fit.x) - d_c + j
+            size = float(np.abs(fit.lift[:, column]).sum())
+            score, first, z = self._score(fit.lift, column, 0.0, fit.x), 0.0, math.inf
+            if score is not None and score.error > 0:
+                z = score.value / score.error
+                p_value[j] = norm.sf(z)
+            # Where zero is not rejected it lies within the interval, although z need not fall everywhere. A fit without
+            # an end has no curvature to begin with.
+            if abs(z) > 1.5 * quantile:
+                at_fit = self._score(fit.lift, column, float(fit.x[column]), fit.x)
+                if at_fit is not None and abs(fit.x[column]) * at_fit.curvature > 0.5 * abs(z) * at_fit.error:
+                    score, first = at_fit, float(fit.x[column])
+            ends = [self._end(fit, column, side, first, score, quantile) for side in (-1, 1)]
+            low[j], high[j] = (size * end for end, _ in ends)
+            likely += [near for _, near in ends]
+        return low, high, p_value, likely
+
+    def _score(self, lift: Matrix, column: int, value: float, near: Vector) -> _Score | None:
+        """The test of x[column] = value. near: (k,), to start from. None where no policy with it has finite values."""
+        others = np.delete(np.arange(len(near)), column)
+        base = self.base + value * lift[:, column]
+        try:
+            fitted, soft = self.behaviour.matched(base, lift[:, others], near[others])
+        except (EndlessValue, NotConverged):
+            return None
+        hessian = lift.T @ soft.jacobian @ lift
+        v = np.zeros(len(near))
+        v[column] = 1.0
+        # Of an unknown that has no effect any more the unit must not overflow.
+        unit = 1 / np.sqrt(np.maximum(np.diag(hessian)[others], 1e-30))
+        among = unit[:, None] * hessian[np.ix_(others, others)] * unit
+        v[others] = -unit * (np.linalg.pinv(among, rcond=1e-10, hermitian=True) @ (unit * hessian[others, column]))
+        weights = lift @ v
+        variance = float(weights @ self.behaviour.covariance(soft) @ weights)
+        # Behaviour that falls short of mu has more avoidance than this.
+        missing = float(weights @ (self.behaviour.counts - soft.expectation))
+        # The other unknowns are matched to a tolerance only.
+        bias = float(np.abs(weights) @ self.behaviour.bias) + 2 * MATCHED * float(np.abs(v).sum())
+        x = np.insert(fitted, column, value)
+        return _Score(missing, math.sqrt(max(variance, 0.0)), float(v @ hessian @ v), bias, x)
+
+    def _end(
+        self, fit: _Fit, column: int, side: int, first: float, score: _Score | None, quantile: float
+    ) -> tuple[float, Vector]:
+        """The lower (side -1) or upper end (side 1) of x[column], where a value is just rejected, and x (k,) there.
+
+        By secants of z, kept between a value that is not rejected and the nearest one that is. The end itself is
+        rejected, at a quantile that is at most a hundredth larger; infinite where none is. first: where to begin, with
+        the score there.
+        """
+        inner = start = float(fit.x[column])
+        at = first if side * (first - start) >= 0 else start
+        outer, near, reach, last = math.inf, fit.x, 0.0, (math.nan, math.nan)
+        for n_steps in range(12):
+            score = self._score(fit.lift, column, at, near) if n_steps or at != first else score
+            step, excess = math.nan, math.inf
+            if score is not None:
+                near = score.x
+                excess = score.excess(side, quantile)
+                slope = (excess - last[1]) / (side * (at - last[0]))
+                slope = slope if slope > 0 else score.curvature / max(score.error, 1e-300)
+                step = (0.005 * quantile - excess) / slope if slope > 0 else math.nan
+                last = at, excess
+            # Without any effect left nothing further out is rejected.
+            if 0 <= excess <= 0.01 * quantile or excess == -math.inf:
+                return (at if excess >= 0 else side * math.inf), near
+            inner, outer = (at, outer) if excess < 0 else (inner, at)
+            reach = reach or (abs(step) if 0 < abs(step) < math.inf else 1.0)
+            room = abs(outer - inner)
+            ahead = side * (at - inner) + step
+            if math.isinf(room):
+                ahead = min(ahead, 8 * max(abs(inner - start), reach)) if ahead > 0 else 8 * reach
+            elif not 0 < ahead < room:
+                ahead = 0.5 * room
+            at = inner + side * ahead
+            if at in (inner, outer):
+                break
+        return (outer if math.isfinite(outer) else side * math.inf), near
+
     def _range(self, fit: _Fit, covariance: Matrix) -> tuple[Vector, Flags, Flags]:
         """(d,) each: the range of the mean count over all policies, on a network what signs tell of it; whether no
         choice changes the count; whether it is within its own standard error of an end of the range.
@@ -236,10 +357,11 @@ class _Inference:
         if self.behaviour.journeys.network is None:
             ends = [(scales.low, scales.high) for scales in map(feature_scales, self.behaviour.journeys.domains)]
             low, high = np.einsum("k,kej->ej", self.behaviour.shares, np.array(ends))
-        width = np.where(np.isfinite(high - low), high - low, np.abs(counts))
-        met = np.maximum(np.abs(counts), np.abs(fit.soft.expectation))
+        met = np.maximum(np.abs(counts), np.maximum(np.abs(fit.soft.expectation), np.abs(fit.first.expectation)))
+        width = np.where(np.isfinite(high - low), high - low, met)
         is_constant = width <= 1e-9 * np.minimum(np.abs(low) + np.abs(high), np.abs(counts)) + 1e-300
-        is_constant |= np.diag(fit.soft.jacobian) <= 1e-18 * met**2
+        # At the fit a feature that is avoided strongly has no effect any more.
+        is_constant |= np.maximum(np.diag(fit.soft.jacobian), np.diag(fit.first.jacobian)) <= 1e-18 * met**2
         from_end = np.minimum(counts - low, high - counts)
         return width, is_constant, (from_end <= np.sqrt(np.maximum(np.diag(covariance), 0.0))) & ~is_constant
 
@@ -265,55 +387,49 @@ class _Inference:
                 reasons[k] = f"only its combination with {', '.join(others)} is" if others else "it makes no difference"
         return reasons
 
-    def _p_value(self, fit: _Fit, column: int) -> float:
-        """1 - Phi(z) of the one-sided score test of x[column] = 0; NaN where no finite value has this zero."""
-        others = np.delete(np.arange(len(fit.x)), column)
-        try:
-            soft = self.behaviour.matched(self.base, fit.lift[:, others], fit.x[others])[1]
-        except EndlessValue:
-            return math.nan
-        hessian = fit.lift.T @ soft.jacobian @ fit.lift
-        gradient = fit.lift.T @ (soft.expectation - self.behaviour.counts)
-        v = np.zeros(len(fit.x))
-        v[column] = 1.0
-        among = hessian[np.ix_(others, others)]
-        v[others] = -np.linalg.pinv(among, rcond=1e-10, hermitian=True) @ hessian[others, column]
-        weights = fit.lift @ v
-        variance = float(weights @ self.behaviour.covariance(soft) @ weights)
-        # The gradient in b_j is mu_hat - mu: behaviour that falls short of mu has a negative one.
-        return float(norm.sf(-float(v @ gradient) / math.sqrt(variance))) if variance > 0 else math.nan
+    def _model_test(self, fit: _Fit, likely: list[Vector]) -> tuple[float, float]:
+        """The p-value of the test that a soft policy explains the trajectories, and the logarithm of the likelihood.
 
-    def _model_test(self, fit: _Fit, influence: Matrix) -> tuple[float, float]:
-        """The p-value of Hotelling's test that the means of what was not fitted are those of the soft policies.
-
-        And the logarithm of the likelihood of the choices that were seen.
+        likely: further x (k,) from which the moments are fitted, where those at the fit reject.
         """
+        p_value, log_likelihood = self._misfit(fit, fit.soft)
+        for x in likely:
+            if not p_value < 0.05:
+                break
+            p_value = max(p_value, self._misfit(fit, self.behaviour.total(self.base + fit.lift @ x))[0])
+        return p_value, log_likelihood
+
+    def _misfit(self, fit: _Fit, near: Total) -> tuple[float, float]:
+        """As `_model_test`, with the moments linear around one point."""
         behaviour, n = self.behaviour, self.behaviour.n
         rows = []
         slope, logs = np.zeros(len(behaviour.counts)), 0.0
-        for domain, walks, soft in behaviour.softs(fit.soft):
+        for domain, walks, soft in behaviour.softs(near):
             apart = np.hstack(trajectory_counts(domain, walks)) - soft.ahead[walks.states[walks.offsets[:-1]]]
             surprise, change, likelihood = _surprise(domain, walks, soft)
             rows.append(np.column_stack([apart, surprise]))
             slope += change / n
             logs += likelihood
-        deviations = np.vstack(rows)
-        apart = deviations[:, :-1]
-        moments = np.delete(deviations, slice(self.n_known, -1), axis=1)
-        slopes = np.vstack([fit.soft.jacobian[: self.n_known], slope])
-        corrected = moments - apart @ influence.T @ (slopes @ fit.lift).T
-        size = corrected.std(axis=0, ddof=1)
+        moments, slopes = np.vstack(rows), np.vstack([near.jacobian, slope]) @ fit.lift
+        size = moments.std(axis=0, ddof=1)
         varies = size > 1e-9 * (np.abs(moments).max(axis=0) + np.abs(behaviour.bias).max(initial=0.0))
-        k = int(varies.sum())
-        if k == 0 or n <= k + 1:
-            return math.nan, logs
         # Deviations within the truncation bias of the counts are none.
-        allowed = np.append(behaviour.bias[: self.n_known], 0.0)
         mean = moments.mean(axis=0)
-        mean = (np.sign(mean) * np.maximum(np.abs(mean) - allowed, 0.0))[varies] / size[varies]
-        spread = np.linalg.pinv(np.atleast_2d(np.corrcoef(corrected[:, varies], rowvar=False)), rcond=1e-8)
-        statistic = n * float(mean @ spread @ mean) * (n - k) / (k * (n - 1))
-        return float(f_distribution.sf(statistic, k, n - k)), logs
+        mean = np.sign(mean) * np.maximum(np.abs(mean) - np.append(behaviour.bias, 0.0), 0.0)
+        values, vectors = np.linalg.eigh(np.atleast_2d(np.corrcoef(moments[:, varies], rowvar=False)))
+        independent = values > 1e-8
+        whiten = (vectors / np.sqrt(np.maximum(values, 1e-8)))[:, independent].T / size[varies]
+        columns = whiten @ slopes[varies]
+        fitted, _, rank, _ = np.linalg.lstsq(columns, whiten @ mean[varies], rcond=1e-9)
+        left = whiten @ mean[varies] - columns @ fitted
+        k = int(independent.sum()) - int(rank)
+        if k <= 0 or n <= len(mean) + 1:
+            return math.nan, logs
+        # Counts are skewed: where their long tail is hardly sampled, mean and deviation are too small (Johnson 1978).
+        lean = float(skewness((moments[:, varies] @ whiten.T @ left)[:, None])[0])
+        z = math.sqrt(n) * float(np.linalg.norm(left))
+        z = min(z, max(z + lean * (1 + 2 * z**2) / (6 * math.sqrt(n)), 0.0))
+        return float(f_distribution.sf(z**2 * (n - k) / (k * (n - 1)), k, n - k)), logs
 
 
 def _surprise(domain: Domain, walks: Demonstrations, soft: SoftExpansion) -> tuple[Vector, Vector, float]:

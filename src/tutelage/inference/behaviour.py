@@ -24,6 +24,9 @@ from tutelage.inference.recovery import count_covariance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import EndlessValue, InvalidInput
 
+# The match of counts, relative to what is met of each feature.
+MATCHED = 1e-9
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Total:
@@ -145,6 +148,5 @@ class Behaviour:
             return Expansion(total.soft_return - ahead, reached - target, hessian, noise, error, total)
 
         free = Block(np.zeros(len(x)), np.inf, np.inf, True, np.arange(len(x)))
-        # Relative to what is met of each feature.
-        minimum = proximal_newton(expand, [free], x, tolerance=1e-9)
+        minimum = proximal_newton(expand, [free], x, tolerance=MATCHED)
         return minimum.answer.x, minimum.answer.here.source

@@ -10,6 +10,7 @@ delta_j is the least mu_c[j] at which one was paid. Whether it gives the answers
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ class Interval(NamedTuple):
     high: float
 
     def __contains__(self, value: object) -> bool:
-        return isinstance(value, int | float) and self.low <= value <= self.high
+        return isinstance(value, Real) and self.low <= float(value) <= self.high
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,10 +147,13 @@ def infer_learner(
 
     All intervals assume the learner of Sec. 3.2. From exact expectations they then contain the truth, as far as
     `accuracy` holds. Those of samples are 95 % intervals by the normal approximation around every fit found that the
-    samples do not reject, and those of "reward" assume that one of the fits found is the learner. A `contradiction`
-    rules out a learner of Sec. 3.2; its absence does not prove one. With one reward feature, for example, a squared
+    samples do not reject, and those of "reward" assume that one of the fits found is the learner. A `contradiction` of
+    exact expectations rules out a learner of Sec. 3.2. That of a fit says that the search found none, and it may have
+    missed one. Without a contradiction such a learner is not proved: with one reward feature, for example, a squared
     mismatch penalty or a mismatch allowance cannot be told from C_r.
     """
+    if not accuracy > 0:
+        raise InvalidInput(f"accuracy must be positive, got {accuracy}")
     n = whole_number(n_trajectories, "n_trajectories", least=0)
     return estimate_from(domain, rounds, observed=observed, n_trajectories=n, accuracy=accuracy)
 

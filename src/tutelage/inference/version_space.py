@@ -203,7 +203,10 @@ def misfit_of(fit: Fit, evidence: Evidence) -> str:
     if excess <= 6 if evidence.is_sampled else _is_exact(fit):
         return ""
     off = f"{excess:.1f} standard deviations off" if evidence.is_sampled else f"off by {math.sqrt(2 * fit.cost):.2g}"
-    ended = "; the search ended at the last penalty that it tries, so this rules out none" if any(fit.at_limit) else ""
+    ended = "" if evidence.is_sampled else ", and the search may have missed another"
+    ended = (
+        "; the search ended at the last penalty that it tries, so this rules out none" if any(fit.at_limit) else ended
+    )
     return f"no soft learner found gives these answers: the best is {off}{ended}"
 
 
