@@ -74,14 +74,15 @@ export function draw(svg, ground, layers) {
   const isMapped = Boolean(belief || visits);
   const isLarge = Math.max(...size) > LARGEST_DETAILED;
   // In a small picture of a large world, marks are larger than its cells.
-  const zoom = !isTouched && isLarge && isCells ? " scale(1.7)" : "";
+  // Beside a clue they leave its corner of the cell free.
+  const zoom = clues ? " translate(0.12 0.12) scale(0.62)" : !isTouched && isLarge && isCells ? " scale(1.7)" : "";
   const moveTo = (state) => `translate(${places[state].map(round).join(" ")})`;
   const at = (state, marks) => s("g", { transform: moveTo(state) }, marks);
   const marked = ({ kind, at: state }, style, opacity = 1) =>
     s("g", { transform: moveTo(state) + zoom, opacity }, mark(kind, style));
   const isColour = ({ kind }) => COLOURS.includes(kind);
   const flagged = avoided ? places.flatMap((place, state) => (place && avoided[state] ? [state] : [])) : [];
-  const scale = layers.sums ? 0.55 : clues ? 0.62 : isMapped ? 0.8 : 1;
+  const scale = layers.sums ? 0.55 : isMapped ? 0.8 : 1;
   const style = { fill: policy ? mix(plain, ink, 0.35) : ink, scale };
   const moves = (k) => at(k, arrows(policy.slice(5 * k, 5 * k + 5), isLarge));
   const who = figures.map((one) => figure(one, Array.isArray(one.at) ? one.at : places[one.at]));
