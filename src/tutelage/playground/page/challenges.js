@@ -21,7 +21,7 @@ let parts = null,
 
 const garden = () => gardens[number];
 const answer = () => garden().answers[lessonOf(garden().world, drawn)];
-const most = () => mostIn(garden(), Math.max(...Object.values(garden().answers).map(({ reward }) => reward)));
+const most = () => mostIn(garden());
 const share = () => answer().reward / garden().bound;
 const isShown = () => drawn.some((path) => endOf(garden().world, path));
 const bestOf = (k) => getScene().won[k] ?? 0;

@@ -201,11 +201,11 @@ const ANOTHER = {
   },
   mode: drawing("second"),
   layers: () => ({ avoided: avoidedIn(garden), paths: told.second, figures: withPip(guide(told.second[0])) }),
-  bar: () => ({ reward: answerTo(told.second).reward, most: mostIn(garden, garden.moved[GREEN].reward) }),
+  bar: () => ({ reward: answerTo(told.second).reward, most: mostIn(garden) }),
 };
 
 // The best lesson for a place of the green square.
-const barAt = ({ reward, bound }) => ({ reward, most: mostIn({ bound }, reward) });
+const barAt = ({ reward, bound }) => ({ reward, most: mostIn({ model: garden.model, bound }) });
 
 const DRAGGING = {
   sentence: () => "Now drag the green square. A guide who knows Pip shows another path, and Pip follows.",
