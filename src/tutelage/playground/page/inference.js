@@ -94,7 +94,8 @@ export function deedSentence({ lesson, response }, names) {
   const apart = (k) => Math.abs(lesson[k] - response[k]);
   const most = names.reduce((best, _, k) => (apart(k) > apart(best) ? k : best), 0);
   if (inDigits(lesson[most]) === inDigits(response[most])) return "The learner does as it is shown.";
-  return `The learner goes its own way: of “${names[most]}” it was shown ${inDigits(lesson[most])}, and does ${inDigits(response[most])}.`;
+  const how = apart(most) < AWAY * Math.abs(lesson[most]) ? "does nearly as it is shown" : "goes its own way";
+  return `The learner ${how}: of “${names[most]}” it was shown ${inDigits(lesson[most])}, and does ${inDigits(response[most])}.`;
 }
 
 const TAKEN = 0.5;
