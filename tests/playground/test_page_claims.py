@@ -142,6 +142,10 @@ def test_costs_are_compared_by_bars_that_grow_with_the_cost(page: Page, tmp_path
         at = (mark["x"] + mark["width"] / 2 - track["x"]) / track["width"]
         assert at == pytest.approx(1 - plan.bound / worst, abs=0.02)
     expect(page.locator("#verdict")).to_contain_text(f"no lesson gets more than {plan.bound:.2f}".replace("-", MINUS))
+    # The name of a feature does not touch its bar.
+    believed = card(page, "bilevel").locator(".believed svg")
+    name, bar = (believed.locator(part).first.bounding_box() for part in ("text", "rect"))
+    assert name["y"] + name["height"] <= bar["y"]
     open_tab(page, "Round by round")
     played = tl.teach(tl.VolumeSearchTeacher(domain, weights), learner, max_rounds=20)
     expect(page.locator("#film output")).to_have_text(f"1 of {len(played.rounds)}")
@@ -154,6 +158,7 @@ def test_the_rounds_of_a_brought_domain_are_seen_without_being_an_expert(page: P
     """A sentence about the answer, the pictures and the reason are there at once; Pip is of the painted worlds only."""
     tl.save(town_with_tolls(), tmp_path / "town.npz", true_weights=[-1.0, -0.5])
     bring(page, "town.npz", (tmp_path / "town.npz").read_bytes())
+    expect(page.locator("#world-name")).to_have_text("town.npz")
     open_tab(page, "Round by round")
     expect(page.locator("#round-told")).to_contain_text("The learner")
     expect(page.locator("#film .panel").filter(has_text="What it does")).to_be_visible()

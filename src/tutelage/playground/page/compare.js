@@ -26,6 +26,8 @@ function awareRound() {
 }
 
 function draw() {
+  // The scene has changed elsewhere: what answers the old one is of no use.
+  if (isDirty) return;
   const ready = [...shownTeachers.values()].filter((one) => one.rounds.length && one.isCurrent);
   const best = awareRound();
   const scales = scalesOf([...ready.map((one) => one.rounds.at(-1))]);
