@@ -108,7 +108,6 @@ function drawBets(round, number) {
 
 function draw() {
   const { rounds, view } = film;
-  parts.intro.textContent = INTRODUCTIONS[getScene().brought ? "domain" : "world"];
   parts.film.hidden = !rounds.length;
   parts.working.hidden = rounds.length > 0 || parts.alert.textContent !== "";
   if (!rounds.length) return;
@@ -238,6 +237,7 @@ async function run(request, signal, release) {
 function refresh() {
   isDirty = !isAt("rounds");
   if (isDirty) return;
+  parts.intro.textContent = INTRODUCTIONS[getScene().brought ? "domain" : "world"];
   parts.working.textContent = isUnweighed() ? WEIGH_FIRST : "The first lesson is on its way…";
   if (isUnweighed()) {
     queue.stop();
