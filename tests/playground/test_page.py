@@ -78,12 +78,18 @@ def test_teachers_are_compared_live_with_the_numbers_of_the_library(page: Page):
         domain, GARDEN.true_weights, tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
     ).plan()
     aware, agnostic = card(page, "bilevel"), card(page, "agnostic")
-    expect(aware.locator(".numbers")).to_have_text(f"{plan.achieved:.2f} of {plan.bound:.2f} possible")
+    expect(aware.locator(".numbers")).to_have_text(f"{plan.achieved:.2f} of at most {plan.bound:.2f}")
     expect(agnostic.locator(".reward")).to_have_text("0")
     expect(agnostic.get_by_role("meter")).to_have_attribute("aria-valuenow", "0")
     expect(page.locator("#verdict")).to_contain_text("“Knows the learner” teaches best")
     aware.locator("summary").click()
     expect(aware.get_by_role("row", name="green within 1 cell")).to_contain_text("it matters, price 10.00")
+    # A preference that is hardly broken is not broken by 0 visits.
+    learner = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
+    visits = tl.teach(tl.AgnosticTeacher(domain, GARDEN.true_weights), learner).final.response.expectation.preference
+    assert 1e-6 < visits[0] < 0.005
+    agnostic.locator("summary").click()
+    expect(agnostic.get_by_role("row", name="green within 1 cell")).to_contain_text(f"{visits[0]:.6f}✗ broken")
     # One scale for all: the same legends on both cards.
     assert aware.locator(".legend").all_inner_texts() == agnostic.locator(".legend").all_inner_texts()
     choose_hard(page)
@@ -349,7 +355,10 @@ def test_a_person_is_the_learner_and_the_teacher_says_what_it_concludes(page: Pa
     person = tl.CallbackLearner(domain, lambda lesson: GARDEN.path_visits(walk) @ domain.reward_features)
     played = tl.teach(tl.VolumeSearchTeacher(domain, GARDEN.true_weights), person, max_rounds=1)
     expect(page.locator("#walk-lesson")).to_contain_text(f"Your walk earned {played.final.response_reward:.2f}")
-    expect(page.locator("#conclusions").get_by_role("row", name="green within 1 cell")).to_contain_text("you avoid it")
+    rows = page.locator("#conclusions").get_by_role("row")
+    expect(rows.filter(has_text="green within 1 cell").get_by_role("cell").nth(2)).to_have_text("you avoid it")
+    # Nobody was shown the green square itself, so what is said of it has its reason beside it.
+    expect(rows.filter(has_text="green within 0 cells")).to_contain_text("you avoid it: follows from “within 1 cell”")
     expect(page.locator("#walk-planes svg")).to_have_count(3)
     expect(page.locator("#walk-clues text").filter(has_text="✗")).not_to_have_count(0)
     # The next lesson stays visible while one walks, and one's own walk has another colour.
@@ -457,6 +466,11 @@ def test_a_large_domain_is_brought_and_taught(page: Page, tmp_path: Path, n: int
     bring(page, "roads.npz", content)
     # No verdict before the page knows what is good: the person says so, or the file.
     expect(page.locator("#verdict")).to_contain_text("what is good and what is bad")
+    open_tab(page, "Round by round")
+    expect(page.locator("#panel-rounds")).to_contain_text("Say first")
+    page.get_by_role("button", name="Teach with this").click()
+    expect(page.locator("#worth").get_by_role("alert")).to_contain_text("at least one of them good or bad")
+    open_tab(page, "Compare teachers")
     for name in domain.reward_names:
         page.get_by_role("radio", name=f"{name}: + good").check()
     page.get_by_role("button", name="Teach with this").click()

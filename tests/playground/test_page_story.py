@@ -1,4 +1,4 @@
-"""The story that one touches: by drawing, by dragging, by touch and by keys, with the package's numbers."""
+"""The story that you can touch: by drawing, by dragging, by touch and by keys, with the package's numbers."""
 
 from itertools import pairwise
 
@@ -83,16 +83,16 @@ def test_every_step_is_touched_and_says_the_package_s_numbers(browser: Browser, 
         draw(page, TO_THE_PLUS, by)
         best = tl.BilevelTeacher(domain, GARDEN.true_weights, learner).plan()
         reward = GARDEN.true_weights @ answer[TO_THE_PLUS].expectation.reward
-        expect(page.locator("#story-meter .numbers")).to_have_text(f"{reward:.2f} of {best.bound:.2f} possible")
+        expect(page.locator("#story-meter .numbers")).to_have_text(f"{reward:.2f} of at most {best.bound:.2f}")
         share = np.floor(1000 * reward / best.bound) / 10  # never rounded up
-        expect(page.locator("#story-meter .percent")).to_have_text(f"{share:.1f} %")
+        expect(page.locator("#story-meter .percent")).to_have_text(f"at least {share:.1f} %")
         next_step(page, by)
         draw(page, (16, 22, 23), by)
         world = tl.ObjectWorld(6, 32, GARDEN.objects, {"green": [23]}, discount=0.95, weights=GARDEN.weights)
         domain = world.domain(NEAR_GREEN)
         other = tl.SoftLearner(domain, mismatch_penalty=5, violation_penalty=10)
         best = tl.BilevelTeacher(domain, world.true_weights, other).plan()
-        expect(page.locator("#story-meter .numbers")).to_have_text(f"{best.achieved:.2f} of {best.bound:.2f} possible")
+        expect(page.locator("#story-meter .numbers")).to_have_text(f"{best.achieved:.2f} of at most {best.bound:.2f}")
         next_step(page, by)
         assert page.evaluate(COVERED) == []
         check_with_axe(page)

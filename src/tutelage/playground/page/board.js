@@ -1,4 +1,4 @@
-// A grid that one touches: pointers and keys become moves over cells, which the mode of the board handles.
+// A grid that can be touched: pointers and keys become moves over cells, which the mode of the board handles.
 
 import { isTouched, tell } from "./dom.js";
 import { onLook } from "./look.js";

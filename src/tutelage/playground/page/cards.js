@@ -1,11 +1,13 @@
 // One teacher and its lesson as a card: who teaches, the reward as a bar, the three pictures, and the figures behind them.
 
-import { h, refill, shown, table } from "./dom.js";
+import { h, refill, shown, table, toldApart } from "./dom.js";
 import { showLarge } from "./large.js";
 import { drawMeter, panelFigure } from "./panels.js";
 import { OBJECTS } from "./world.js";
 
 const STATES = { exceeded: "✗ broken", binds: "● kept, and it matters", reached: "○ used up", free: "– no effect" };
+// Smaller prices are rounding errors.
+const ROUNDED_OFF = 1e-6;
 const KINDS = ["shown", "believed", "done"];
 
 // A card keeps its elements from one answer to the next, so that the old pictures stay until the new ones are there.
@@ -49,18 +51,19 @@ export class Card {
     this.setReward(null, null);
   }
 
-  setReward(reward, most) {
-    this.share = drawMeter(this.meter, { reward, most, label: `Reward: ${this.title}` });
+  setReward(reward, most, least) {
+    this.share = drawMeter(this.meter, { reward, most, least, label: `Reward: ${this.title}` });
   }
 
-  // options: view, round, scales, layer, drawn, most; rounds: how many were taught; note: a remark on the bound.
+  // options: view, round, scales, layer, drawn; most, least: the scale of the bar; rounds: how many were taught; note: a
+  // remark on the bound.
   show(options) {
-    const { round, most, rounds = 1, note } = options;
+    const { round, most, least, rounds = 1, note } = options;
     this.wait(false);
     Object.assign(this, { options, round });
     this.problem.textContent = "";
     this.details.hidden = false;
-    this.setReward(round.reward, most);
+    this.setReward(round.reward, most, least);
     const figures = KINDS.map((kind) => {
       const figure = panelFigure(kind, { ...options, about: this.title });
       const label = `Enlarge: ${figure.firstChild.textContent}, ${this.title}`;
@@ -94,13 +97,11 @@ function counts(view, { lesson, response }) {
 
 function preferences(round) {
   if (!round.preferences.length) return h("p.hint", "The learner avoids nothing.");
-  const outcome = ({ state, price }) => STATES[state] + (price > 0.005 ? `, price ${shown(price)}` : "");
-  const row = (one) => [
-    one.name,
-    shown(one.allowance, 1),
-    shown(one.visits),
-    h("td", { class: one.state }, outcome(one)),
-  ];
+  const outcome = ({ state, price }) => STATES[state] + (price > ROUNDED_OFF ? `, price ${toldApart(price, 0)}` : "");
+  // What is more than allowed is seen to be more.
+  const visits = ({ state, visits: done, allowance }) =>
+    state === "exceeded" ? toldApart(done, allowance) : shown(done);
+  const row = (one) => [one.name, shown(one.allowance, 1), visits(one), h("td", { class: one.state }, outcome(one))];
   return table(["It avoids", "allowed", "visits", "outcome"], round.preferences.map(row), "binding");
 }
 

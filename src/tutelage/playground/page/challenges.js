@@ -1,8 +1,8 @@
 // Five gardens of rising difficulty. The score is what the learner earns, as a share of what any lesson can get from it.
 
 import { Board } from "./board.js";
-import { h, isAt, partsOf, percent, refill } from "./dom.js";
-import { avoidedIn, endOf, labelsOf, lessonOf } from "./garden.js";
+import { h, isAt, partsOf, percentOf, refill } from "./dom.js";
+import { avoidedIn, endOf, labelsOf, lessonOf, mostIn } from "./garden.js";
 import { GARDENS } from "./gardens.js";
 import { onLook } from "./look.js";
 import { drawMeter } from "./panels.js";
@@ -21,6 +21,7 @@ let parts = null,
 
 const garden = () => gardens[number];
 const answer = () => garden().answers[lessonOf(garden().world, drawn)];
+const most = () => mostIn(garden());
 const share = () => answer().reward / garden().bound;
 const isShown = () => drawn.some((path) => endOf(garden().world, path));
 const bestOf = (k) => getScene().won[k] ?? 0;
@@ -88,8 +89,8 @@ function draw() {
   parts.more.disabled = !isShown() || drawn.length === garden().mostPaths;
   parts.clear.disabled = !drawn.length;
   parts.next.disabled = number + 1 === gardens.length;
-  parts.best.textContent = bestOf(number) > 0 ? `Your best here: ${percent(bestOf(number))}` : "";
-  drawMeter(parts.meter, { reward: isShown() ? answer().reward : 0, most: garden().bound, label: "What Pip earns" });
+  parts.best.textContent = bestOf(number) > 0 ? `Your best here: ${percentOf(bestOf(number), most())}` : "";
+  drawMeter(parts.meter, { reward: isShown() ? answer().reward : 0, most: most(), label: "What Pip earns" });
   board.redraw();
 }
 

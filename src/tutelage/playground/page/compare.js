@@ -3,11 +3,11 @@
 import { Card } from "./cards.js";
 import { h, isAt, partsOf, refill, segmented, shown } from "./dom.js";
 import { keepResult } from "./keeping.js";
-import { Latest, awareRequest, lessonOf, possible, taught } from "./lessons.js";
+import { Latest, awareRequest, besides, lessonOf, mostOf, taught } from "./lessons.js";
 import { onLook } from "./look.js";
 import { TEACHER_NAMES, awareTeacher, canTeach, choices, paperName, plainAbout, plainName } from "./players.js";
 import { drawStrip, scalesOf } from "./panels.js";
-import { asked, getScene, onChange, setPart, viewOf } from "./scene.js";
+import { WEIGH_FIRST, asked, getScene, isUnweighed, onChange, setPart, viewOf } from "./scene.js";
 
 // Teacher -> {card, queue, request, rounds, problem, note}.
 const shownTeachers = new Map();
@@ -26,16 +26,19 @@ function awareRound() {
 }
 
 function draw() {
+  // The scene has changed elsewhere: what answers the old one is of no use.
+  if (isDirty) return;
   const ready = [...shownTeachers.values()].filter((one) => one.rounds.length && one.isCurrent);
   const best = awareRound();
   const scales = scalesOf([...ready.map((one) => one.rounds.at(-1))]);
-  const most = possible(best);
+  const most = mostOf(best);
+  const least = Math.min(0, ...ready.map((one) => one.rounds.at(-1).reward));
   for (const one of ready) {
     const { request, rounds, card, note } = one;
     const round = rounds.at(-1);
-    card.show({ view: viewOf(request), round, rounds: rounds.length, scales, layer, most, note });
+    card.show({ view: viewOf(request), round, rounds: rounds.length, scales, layer, most, least, note });
   }
-  drawVerdict(most);
+  drawVerdict(most, least);
 }
 
 // Why there is no lesson. That nobody can teach the learner is said only if no policy keeps its rules.
@@ -54,7 +57,7 @@ function again() {
 }
 
 // Who teaches best, in a sentence; and a strip with the bars, which a phone keeps in view.
-function drawVerdict(most) {
+function drawVerdict(most, least) {
   const ready = [...shownTeachers].filter(([, one]) => one.isCurrent && one.rounds.length && one.card.round);
   const reward = ([, one]) => one.rounds.at(-1).reward;
   const ranked = ready.sort((a, b) => reward(b) - reward(a));
@@ -74,12 +77,12 @@ function drawVerdict(most) {
         name(first),
         last ? " teaches best: the learner earns " : ": the learner earns ",
         h("strong", shown(reward(first))),
-        most ? ` of ${shown(most)} possible` : "",
+        most ? besides(reward(first), most) : "",
         last ? h("span", ". With ", name(last), " it earns ", h("strong", shown(reward(last)))) : "",
         ".",
       ];
   refill(view.verdict, ...parts);
-  if (isAt("compare")) drawStrip(ranked.map((one) => [plainName(one[0]), one[1].card.share]));
+  if (isAt("compare")) drawStrip(ranked.map((one) => ({ name: plainName(one[0]), reward: reward(one), most, least })));
 }
 
 async function teachOne(one, signal, release) {
@@ -114,14 +117,14 @@ async function teachOne(one, signal, release) {
 function refresh() {
   isDirty = !isAt("compare");
   if (isDirty) return;
-  if (getScene().brought?.isWeighed === false) {
+  if (isUnweighed()) {
     // A lesson of what was there before must not answer for what was brought.
     for (const one of [...shownTeachers.values(), aware]) {
       one.queue.stop();
       Object.assign(one, { request: null, isCurrent: false });
       one.card?.fail("");
     }
-    refill(view.verdict, "Say first, on the left, what is good and what is bad here.");
+    refill(view.verdict, WEIGH_FIRST);
     return;
   }
   const scene = asked();

@@ -206,7 +206,7 @@ function draw() {
     avoidance(),
     h("h2", "How strict it is"),
     temperament(),
-    h("h2", "Points for each thing, at every step on it"),
+    h("h2", brought ? "Reward for each unit" : "Points for each thing, at every step on it"),
     worth(),
     brought ? null : [h("h2", "The world"), size()],
   );

@@ -127,11 +127,28 @@ export function shown(number, digits = 2) {
   return (Number(text) === 0 ? "0" : text).replace("-", "−");
 }
 
+// As many digits as tell a number from another one, from two to eight: 0.000097 beside 0.
+export function toldApart(number, other) {
+  const apart = Math.abs(number - other);
+  return shown(number, apart > 0 ? Math.max(2, Math.min(8, 1 - Math.floor(Math.log10(apart)))) : 2);
+}
+
+// The share from which on nothing is missing.
+const WHOLE = 0.9995;
+// Whether a lesson that gets this reward shows that the bound on all lessons can be reached.
+export const reaches = (reward, bound) => bound - reward <= (1 - WHOLE) * Math.abs(bound);
+
 // A share in per cent, never broken over two lines. 100 % is shown only where nothing is missing.
 export function percent(share) {
   if (share === null) return "–";
-  const isNearly = share >= 0.99 && share < 0.9995;
+  const isNearly = share >= 0.99 && share < WHOLE;
   return `${isNearly ? shown(Math.floor(1000 * share) / 10, 1) : shown(100 * share, 0)}\u00a0%`;
+}
+
+// A share of the most that is possible; where only a bound on that is known, a gain is a larger share than of the bound.
+export function percentOf(share, { isReached }) {
+  if (isReached || share >= WHOLE || Math.abs(share) < 0.005) return percent(share);
+  return `${share > 0 ? "at least" : "at most"} ${percent(share)}`;
 }
 
 export const isTouched = () => matchMedia("(pointer: coarse)").matches;
@@ -140,17 +157,24 @@ export function plural(count, thing) {
   return `${count} ${thing}${count === 1 ? "" : "s"}`;
 }
 
+// Milliseconds that a message needs to be read.
+const READ = 5000;
+let saidAt = -Infinity;
+
 // A short message; it goes after a while.
 export function tell(sentence) {
   complain(sentence);
-  tell.timer = setTimeout(() => complain(""), 5000);
+  tell.timer = setTimeout(() => complain(""), READ);
 }
 
-// An error stays until the next message.
+// An error stays until the next message, or until the person has read it and goes on.
 export function complain(sentence) {
   clearTimeout(tell.timer);
   byId("status").textContent = sentence;
+  saidAt = performance.now();
 }
+for (const goesOn of ["pointerdown", "keydown"])
+  addEventListener(goesOn, () => performance.now() - saidAt > READ && complain(""), true);
 
 // The number in a field. If it is outside its bounds: null, with a message, and the field shows the old number again.
 export function numberOf(input, old) {

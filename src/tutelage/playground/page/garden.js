@@ -1,6 +1,6 @@
 // A garden whose answers were computed beforehand by the package: what a path is worth, and what the learner makes of it.
 
-import { percent, shown } from "./dom.js";
+import { shown } from "./dom.js";
 import { OBJECTS, avoidedCells, holder } from "./world.js";
 
 const DISTANCES = { "within 0 cells": 0, "within 1 cell": 1, "within 2 cells": 2 };
@@ -60,5 +60,5 @@ export const signed = (value) => `${value < 0 ? "−" : "+"}${shown(Math.abs(val
 export const sumOf = ({ taught, dislike }) =>
   `${signed(taught)} ${dislike < 0 ? "−" : "+"} ${shown(Math.abs(dislike), 0)} = ${signed(taught + dislike)}`;
 
-// A reward as a share of the proven bound.
-export const shareOf = (reward, bound) => percent(Math.max(0, reward) / bound);
+// The most that any lesson gets, as of `mostOf`: of a learner that never breaks its rules the bound is the optimum.
+export const mostIn = ({ model, bound }) => ({ bound, isReached: model === "hard" });

@@ -105,9 +105,15 @@ function question({ weights, about }) {
     const options = values.map(([text, value]) => [value, text, `${name}: ${text}`]);
     return segmented(`worth-${k}`, h("legend", name), options, chosen[k], (value) => (chosen[k] = value));
   };
-  const onclick = () => setBrought({ ...getScene().brought, weights: chosen, isWeighed: true });
+  const missing = h("p.alert", { role: "alert" });
+  const onclick = () => {
+    if (chosen.some((value) => value !== 0)) setBrought({ ...getScene().brought, weights: chosen, isWeighed: true });
+    else
+      missing.textContent = "Call at least one of them good or bad: where nothing counts, there is nothing to teach.";
+  };
   const sentence = h("p.verdict", "What is good here, and what is bad?");
-  return h("div#worth.inside", sentence, about.reward_names.map(row), h("button.main", { onclick }, "Teach with this"));
+  const rows = about.reward_names.map(row);
+  return h("div#worth.inside", sentence, rows, missing, h("button.main", { onclick }, "Teach with this"));
 }
 
 // What is open, and how to open something else.

@@ -1,7 +1,7 @@
 // What a teacher may conclude from its rounds, cell by cell. A cell where the learner went is accepted. Of the cells that
 // it was shown and stayed away from, at least one is refused: each is a suspect, the more so the fewer they are.
 
-import { plural } from "./dom.js";
+import { plural, shown as inDigits } from "./dom.js";
 import { look, mix } from "./look.js";
 import { OBJECTS } from "./world.js";
 
@@ -87,4 +87,31 @@ export function clueSentence(round, clues, before) {
   else if (left.length) rest = `So it minds something near ${the(left)}: one of ${suspects}.`;
   const way = taken.length ? `It accepts the way to ${the(taken)}. ` : "";
   return `I showed ${shown.length ? the(shown) : "nothing in particular"}. ${deed} ${way}${rest}`;
+}
+
+// A round without cells in plain words: whether the learner followed, and if not, where it differs most.
+export function deedSentence({ lesson, response }, names) {
+  const apart = (k) => Math.abs(lesson[k] - response[k]);
+  const most = names.reduce((best, _, k) => (apart(k) > apart(best) ? k : best), 0);
+  if (inDigits(lesson[most]) === inDigits(response[most])) return "The learner does as it is shown.";
+  const how = apart(most) < AWAY * Math.abs(lesson[most]) ? "does nearly as it is shown" : "goes its own way";
+  return `The learner ${how}: of “${names[most]}” it was shown ${inDigits(lesson[most])}, and does ${inDigits(response[most])}.`;
+}
+
+const TAKEN = 0.5;
+const colourOf = (name) => name.split(" ")[0];
+// What the counts of a row say by themselves, as the server decides it.
+function ownVerdict({ shown, done }) {
+  if (!(shown > 1e-6)) return done > 1e-6 ? "accepts" : "unknown";
+  return done < AWAY * shown ? "avoids" : done >= TAKEN * shown ? "accepts" : "unknown";
+}
+
+// The row that a conclusion follows from, as who avoids a distance avoids the smaller ones; null where the row itself says it.
+export function sourceOf(conclusions, k) {
+  const { name, verdict } = conclusions[k];
+  if (ownVerdict(conclusions[k]) === verdict) return null;
+  const isSource = (one) => colourOf(one.name) === colourOf(name) && ownVerdict(one) === verdict;
+  // The nearest distance, of those that are larger for what is avoided, and smaller for what is accepted.
+  const candidates = verdict === "avoids" ? conclusions.slice(k + 1) : conclusions.slice(0, k).reverse();
+  return candidates.find(isSource) ?? null;
 }

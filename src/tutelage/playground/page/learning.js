@@ -3,7 +3,7 @@
 
 import { ask } from "./api.js";
 import { byId, chip, h, isAt, partsOf, plural, refill, shown, table } from "./dom.js";
-import { clueMarks, cluesOf } from "./inference.js";
+import { clueMarks, cluesOf, sourceOf } from "./inference.js";
 import { keepResult } from "./keeping.js";
 import { Latest } from "./lessons.js";
 import { look, onLook } from "./look.js";
@@ -99,11 +99,16 @@ function conclusions() {
     return h(`td.${mark === " ✗" ? "wrong" : "right"}`, (truth[k] ? "you do avoid it" : "you do not mind") + mark);
   };
   const fitted = isRevealed ? estimate?.verdicts : null;
+  // Some conclusions have no counts of their own.
+  const because = (k) => {
+    const source = sourceOf(found.conclusions, k);
+    return source ? `: follows from “${source.name.split(" ").slice(1).join(" ")}”` : "";
+  };
   const rows = found.conclusions.map((one, k) => [
     one.name,
     shown(one.shown, 1),
     shown(one.done, 1),
-    VERDICTS[one.verdict],
+    VERDICTS[one.verdict] + because(k),
     ...(fitted ? [VERDICTS[fitted[k]]] : []),
     ...(isRevealed ? [verdict(one, k)] : []),
   ]);

@@ -1,8 +1,12 @@
 // Lessons from the server: the rounds of a teacher, and the most that any lesson can get from the learner.
 
 import { stream } from "./api.js";
+import { reaches, shown } from "./dom.js";
 import { awareTeacher, isAdaptive } from "./players.js";
 import { pathTo } from "./scene.js";
+
+// Rewards below this are rounding errors.
+const NOTHING = 1e-6;
 
 // The request for a teacher's lesson; an adaptive teacher may take many rounds.
 export const lessonOf = (asked, teacher, max_rounds = isAdaptive(teacher) ? 60 : 1) => ({
@@ -35,12 +39,21 @@ export async function taught(request, onRound, signal) {
 
 export const awareRequest = (asked) => lessonOf(asked, awareTeacher(asked.learner.model));
 
-// The most that any lesson can get, as the aware teacher certifies it; null while it searches.
+// The most that any lesson can get, as the aware teacher certifies it: {bound, isReached}; null while it searches.
+// isReached: its own lesson gets as much, so that the bound is what is possible, and not only above it.
 const isCertified = (aware) => Boolean(aware) && aware.bound !== null && aware.is_bounded !== false;
-export const possible = (aware) => (isCertified(aware) ? aware.bound : null);
+export const mostOf = (aware) =>
+  isCertified(aware) ? { bound: aware.bound, isReached: reaches(aware.reward, aware.bound) } : null;
 
-// A share of the most; null if nothing positive is possible.
-export const shareOf = (reward, most) => (most !== null && most > 1e-6 ? reward / most : null);
+// A share of the most; null where it is not known, and where nothing is to be gained: a share of a cost says nothing.
+export const shareOf = (reward, most) => (reward !== null && most && most.bound > NOTHING ? reward / most.bound : null);
+
+// What a reward is compared with: " of 4.37 possible", " of at most 4.49", or, of costs, "; no lesson gets more than −68.10".
+export function besides(reward, { bound, isReached }) {
+  if (bound > NOTHING) return isReached ? ` of ${shown(bound)} possible` : ` of at most ${shown(bound)}`;
+  if (Math.max(Math.abs(reward), Math.abs(bound)) < 0.005) return ": no lesson earns anything here";
+  return `; no lesson gets more than ${shown(bound)}`;
+}
 
 // Runs one task at a time, the newest last: a task that waits is replaced by a newer one. The running one is stopped
 // once it has shown its answer (`release`) or takes long; before that, stopping it would cost a process its start.

@@ -86,21 +86,18 @@ export const words = (text, y, size, x = 0) => {
   return s("text", { x, y, "font-size": size, "text-anchor": "middle", fill: look().ink, ...edge }, text);
 };
 
-// Numbers side by side, each on a chip; two are followed by their sum.
+// Numbers side by side, each on a chip; two have their sum on a chip below.
 export function chips(numbers) {
   const { good, bad, halo, cell } = look();
   const text = (value) => `${value < 0 ? "−" : "+"}${Math.abs(Math.round(value))}`;
   const edge = { rx: 0.08, stroke: cell, "stroke-width": 0.025 };
-  const chip = (value, x) => [
-    rect(x - 0.21, -0.46, 0.42, 0.26, { fill: value < 0 ? bad : good, ...edge }),
-    s("text", { x, y: -0.27, "font-size": 0.19, "text-anchor": "middle", fill: halo }, text(value)),
+  const chip = (value, x, { y = -0.43, width = 0.4, sign = "" } = {}) => [
+    rect(x - width / 2, y, width, 0.24, { fill: value < 0 ? bad : good, ...edge }),
+    s("text", { x, y: y + 0.18, "font-size": 0.18, "text-anchor": "middle", fill: halo }, sign + text(value)),
   ];
   if (numbers.length === 1) return chip(numbers[0], 0);
-  return [
-    ...chip(numbers[0], -0.22),
-    ...chip(numbers[1], 0.22),
-    words(`= ${text(numbers[0] + numbers[1])}`, 0.44, 0.24),
-  ];
+  const [one, other] = numbers;
+  return [...chip(one, -0.21), ...chip(other, 0.21), ...chip(one + other, 0, { y: 0.19, width: 0.54, sign: "= " })];
 }
 
 const MOUTHS = { calm: "M-0.08 0.1h0.16", glad: "M-0.11 0.07q0.11 0.13 0.22 0", no: "M-0.1 0.14q0.1 -0.1 0.2 0" };

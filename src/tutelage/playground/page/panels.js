@@ -1,6 +1,7 @@
 // The three pictures of a lesson: what is shown, what the learner thinks is good, what it does; and its reward as a bar.
 
-import { byId, h, percent, refill, s, shown } from "./dom.js";
+import { byId, h, percentOf, refill, s, shown } from "./dom.js";
+import { besides, shareOf } from "./lessons.js";
 import { beliefColour, look, visitColour } from "./look.js";
 import { icon } from "./marks.js";
 import { draw, groundOf, nameAt } from "./pictures.js";
@@ -67,7 +68,7 @@ function barsOf(kind, { view, round, scales }) {
 // rows: {name, value, mark}: bars from zero on one scale; mark: a second value, drawn as a line.
 function drawBars(svg, rows, { colour, most, least = 0 }) {
   const { ink, line, soft, bad } = look();
-  const [width, step] = [220, 26];
+  const [width, step] = [220, 30];
   const height = Math.max(60, rows.length * step + 8);
   const low = Math.min(0, least, ...rows.map((row) => row.value));
   const high = Math.max(1e-9, most, ...rows.map((row) => Math.max(row.value, row.mark ?? 0)));
@@ -76,12 +77,12 @@ function drawBars(svg, rows, { colour, most, least = 0 }) {
   const bar = ({ name, value, mark }, k) => {
     const y = 6 + k * step;
     const [from, to] = [Math.min(0, value), Math.max(0, value)].map(x);
-    const box = { x: from, y: y + 11, width: Math.max(0.5, to - from), height: 7, rx: 2 };
+    const box = { x: from, y: y + 13, width: Math.max(0.5, to - from), height: 7, rx: 2 };
     return [
       s("text", { x: 4, y: y + 8, "font-size": 9, fill: soft }, name.slice(0, 40)),
       s("rect", { ...box, fill: value < 0 ? bad : colour }),
-      mark === undefined ? null : upright(x(mark), y + 8, y + 21, ink, 1.6),
-      s("text", { x: width - 4, y: y + 18, "font-size": 9.5, "text-anchor": "end", fill: ink }, shown(value)),
+      mark === undefined ? null : upright(x(mark), y + 11, y + 22, ink, 1.6),
+      s("text", { x: width - 4, y: y + 20, "font-size": 9.5, "text-anchor": "end", fill: ink }, shown(value)),
     ];
   };
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -135,40 +136,67 @@ export function nameOnHover(element, svg, ground) {
   element.addEventListener("pointerleave", () => (byId("hover").textContent = ""));
 }
 
-// A reward as a bar from zero. most: the most that any lesson gets, the end of the track; null while it is not known.
-export function drawMeter(element, { reward, most, label }) {
-  const share = reward === null || most === null || most <= 1e-6 ? null : reward / most;
-  const filled = Math.max(0, Math.min(1, share ?? 0));
-  const filling = h("div", { class: share !== null && share < 0 ? "filling below" : "filling" });
-  filling.style.width = `${100 * filled}%`;
-  const values = {
-    "aria-valuemin": 0,
-    "aria-valuemax": 100,
-    "aria-valuenow": Math.round(100 * filled),
-    "aria-valuetext": share === null ? "not known" : `${percent(share)} of the most possible`,
+// A reward as a bar from zero, with a mark at the most that any lesson gets; costs grow from the right to the left.
+// most: of `mostOf`, null while it is not known; least: the lowest reward of all bars on the same scale.
+function barOf({ reward, most, least = 0 }) {
+  if (reward === null || reward === undefined || !most) return { low: 0, high: 0, parts: [part("most", 100)] };
+  const [low, high] = [Math.min(0, reward, least), Math.max(0, most.bound)];
+  const at = (value) => (high > low ? 100 * Math.max(0, Math.min(1, (value - low) / (high - low))) : 0);
+  const [from, to] = [Math.min(0, reward), Math.max(0, reward)].map(at);
+  const filling = part(reward < 0 ? "filling.below" : "filling", from, to - from);
+  return {
+    low,
+    high,
+    parts: [filling, low < 0 && high > 0 ? part("zero", at(0)) : null, part("most", at(most.bound))],
   };
-  const known = most <= 1e-6 ? ": no lesson earns anything here" : ` of ${shown(most)} possible`;
+}
+
+function part(name, left, width = null) {
+  const element = h(`i.${name}`);
+  element.style.left = `${left}%`;
+  if (width !== null) element.style.width = `${width}%`;
+  return element;
+}
+
+// given: reward, most and least as of `barOf`. The share of the most is returned.
+export function drawMeter(element, { label, ...given }) {
+  const { reward, most } = given;
+  const share = shareOf(reward, most);
+  const { low, high, parts } = barOf(given);
+  const beside = reward === null || !most ? " so far" : besides(reward, most);
+  const values =
+    share === null
+      ? { "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": reward ?? 0 }
+      : {
+          "aria-valuemin": 0,
+          "aria-valuemax": 100,
+          "aria-valuenow": Math.round(100 * Math.max(0, Math.min(1, share))),
+        };
+  const spoken = share !== null ? `${percentOf(share, most)} of the most possible` : `${shown(reward)}${beside}`;
+  values["aria-valuetext"] = reward === null || !most ? "not known" : spoken;
   refill(
     element,
-    h("span.percent", share === null ? "" : percent(share)),
-    h("div.track", { role: "meter", "aria-label": label, ...values }, filling),
-    reward === null
-      ? h("span.numbers", "…")
-      : h("span.numbers", h("strong.reward", shown(reward)), most === null ? " so far" : known),
+    h("span.percent", share === null ? "" : inTwoSizes(percentOf(share, most))),
+    h("div.track", { role: "meter", "aria-label": label, ...values }, parts),
+    h("span.numbers", reward === null ? "…" : [h("strong.reward", shown(reward)), beside]),
   );
   return share;
 }
 
-// The bars in short, which a phone keeps in view at the bottom: rows of a name and a share.
+// "at least 99.1 %": the number is large, the words are small.
+export function inTwoSizes(text) {
+  const [words, number] = text.split(/ (?=[\d−])/);
+  return number ? [h("small", `${words} `), number] : text;
+}
+
+// The bars in short, which a phone keeps in view at the bottom. rows: {name, reward, most, least}.
 export function drawStrip(rows) {
-  const bar = (share) => {
-    const filling = h("i");
-    filling.style.width = `${100 * Math.max(0, Math.min(1, share ?? 0))}%`;
-    return h("b", filling);
+  const text = ({ reward, most }) => {
+    const share = shareOf(reward, most);
+    return share !== null ? percentOf(share, most) : reward === null || !most ? "…" : shown(reward);
   };
-  const text = (share) => (share === null || share === undefined ? "…" : percent(share));
   refill(
     byId("strip"),
-    rows.map(([name, share]) => h("div", h("span", name), bar(share), h("span", text(share)))),
+    rows.map((row) => h("div", h("span", row.name), h("b", barOf(row).parts), h("span", text(row)))),
   );
 }

@@ -12,8 +12,8 @@ const SHIFTS = [0, 0.14, -0.14, 0.07, -0.07, 0.2, -0.2];
 const SMALLEST_VISITS = 1e-3;
 // In larger worlds a cell has room for one arrow only.
 const LARGEST_DETAILED = 14;
-// On a map: how many shades there are, and how many states of a feature are marked; a feature of more, such as a length,
-// marks none.
+// On a map: how many shades there are, and how many states of a feature are marked; a feature of more, or of most
+// states, such as a length, marks none.
 const SHADES = 16;
 const MOST_MARKS = 60;
 
@@ -47,7 +47,7 @@ function mapOf({ map, rewarding, starts, state_names, n_states }) {
   const [left, right, bottom, top] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
   const span = Math.max(right - left, top - bottom) || 1;
   const scale = map.is_grid ? 1 : Math.max(11, Math.min(64, 0.8 * Math.sqrt(n_states))) / span;
-  const few = (states) => (states.length > MOST_MARKS ? [] : states).filter((state) => map.places[state]);
+  const few = (states, most = MOST_MARKS) => (states.length > most ? [] : states).filter((state) => map.places[state]);
   return {
     places: map.places.map((place) => place && [0.5 + scale * (place[0] - left), 0.5 + scale * (top - place[1])]),
     size: [scale * (right - left) + 1, scale * (top - bottom) + 1],
@@ -55,7 +55,9 @@ function mapOf({ map, rewarding, starts, state_names, n_states }) {
     roads: map.roads,
     streets: map.streets,
     marks: [
-      ...rewarding.flatMap((states, k) => few(states).map((at) => ({ kind: KINDS[k % KINDS.length], at }))),
+      ...rewarding.flatMap((states, k) =>
+        few(states, Math.min(MOST_MARKS, n_states / 2)).map((at) => ({ kind: KINDS[k % KINDS.length], at })),
+      ),
       ...few(starts).map((at) => ({ kind: "start", at })),
     ],
     name: (state) => state_names?.[state] ?? `state ${state}`,
@@ -74,14 +76,15 @@ export function draw(svg, ground, layers) {
   const isMapped = Boolean(belief || visits);
   const isLarge = Math.max(...size) > LARGEST_DETAILED;
   // In a small picture of a large world, marks are larger than its cells.
-  const zoom = !isTouched && isLarge && isCells ? " scale(1.7)" : "";
+  // Beside a clue they leave its corner of the cell free.
+  const zoom = clues ? " translate(0.12 0.12) scale(0.62)" : !isTouched && isLarge && isCells ? " scale(1.7)" : "";
   const moveTo = (state) => `translate(${places[state].map(round).join(" ")})`;
   const at = (state, marks) => s("g", { transform: moveTo(state) }, marks);
   const marked = ({ kind, at: state }, style, opacity = 1) =>
     s("g", { transform: moveTo(state) + zoom, opacity }, mark(kind, style));
   const isColour = ({ kind }) => COLOURS.includes(kind);
   const flagged = avoided ? places.flatMap((place, state) => (place && avoided[state] ? [state] : [])) : [];
-  const scale = layers.sums ? 0.55 : clues ? 0.62 : isMapped ? 0.8 : 1;
+  const scale = layers.sums ? 0.55 : isMapped ? 0.8 : 1;
   const style = { fill: policy ? mix(plain, ink, 0.35) : ink, scale };
   const moves = (k) => at(k, arrows(policy.slice(5 * k, 5 * k + 5), isLarge));
   const who = figures.map((one) => figure(one, Array.isArray(one.at) ? one.at : places[one.at]));

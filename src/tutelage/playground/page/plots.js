@@ -12,8 +12,11 @@ function ticksOf(low, high) {
   const [first, last] = [Math.floor(low / step + 1e-9), Math.ceil(high / step - 1e-9)];
   return Array.from({ length: last - first + 1 }, (_, k) => (first + k) * step);
 }
-const covering = (values) => ticksOf(Math.min(0, ...values), Math.max(0.1, ...values));
-const tick = (value) => String(Math.round(value * 1e6) / 1e6);
+function covering(values) {
+  const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];
+  return ticksOf(low, Math.max(high, low + 0.1));
+}
+const tick = (value) => String(Math.round(value * 1e6) / 1e6).replace("-", "−");
 // The place of a value between two ends of an axis.
 const along = (ticks, from, to) => (value) => from + ((value - ticks[0]) / (ticks.at(-1) - ticks[0])) * (to - from);
 

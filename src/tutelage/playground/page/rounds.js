@@ -2,20 +2,24 @@
 // cell by cell. The reader may bet on each answer. What an expert wants to see is below.
 
 import { ask } from "./api.js";
-import { h, isAt, partsOf, percent, plural, refill, s, shown, table } from "./dom.js";
-import { GOALS, clueMarks, clueSentence, cluesOf, goalOf, objectsOf, walksTo } from "./inference.js";
+import { h, isAt, partsOf, percentOf, plural, reaches, refill, s, shown, table } from "./dom.js";
+import { GOALS, clueMarks, clueSentence, cluesOf, deedSentence, goalOf, objectsOf, walksTo } from "./inference.js";
 import { keepResult } from "./keeping.js";
-import { Latest, awareRequest, lessonOf, possible, shareOf, taught } from "./lessons.js";
+import { Latest, awareRequest, lessonOf, mostOf, shareOf, taught } from "./lessons.js";
 import { look, onLook } from "./look.js";
 import { panelFigure, scalesOf } from "./panels.js";
 import { draw as drawGround, groundOf } from "./pictures.js";
 import { ADAPTIVE, choices, paperName, plainName } from "./players.js";
 import { drawPlanes, drawRounds } from "./plots.js";
-import { asked, getScene, onChange, pathTo, setPart, viewOf } from "./scene.js";
+import { WEIGH_FIRST, asked, getScene, isUnweighed, onChange, pathTo, setPart, viewOf } from "./scene.js";
 import { OBJECTS } from "./world.js";
 
 const FRAME = 1100;
 const queue = new Latest();
+const INTRODUCTIONS = {
+  world: "A guide who knows nothing about Pip, the learner, finds out what it minds, lesson by lesson.",
+  domain: "A teacher who knows nothing about the learner finds out what it avoids, lesson by lesson.",
+};
 const noFilm = { request: null, view: null, rounds: [], reach: null, ended: null, most: null };
 let film = noFilm,
   shownRound = 1,
@@ -45,8 +49,8 @@ function boundSentence(bound) {
 // The map after this round, or with its guess alone: a line to each object that is shown, and one to each that is taken.
 function drawClues(round, number) {
   const { view, rounds } = film;
-  const { world } = view;
-  if (!world) return "";
+  const { world, about } = view;
+  if (!world) return deedSentence(round, about.reward_names);
   const count = world.size ** 2;
   const before = cluesOf(rounds.slice(0, number - 1), count);
   const clues = isAnswered ? cluesOf(rounds.slice(0, number), count) : before;
@@ -72,11 +76,14 @@ function drawClues(round, number) {
 // What the last round has come to, against a teacher who knows everything.
 function ending(round, number) {
   if (film.ended === null || number < film.rounds.length || !isAnswered) return "";
-  const share = shareOf(round.reward, film.most);
-  const after = `After ${plural(number, "lesson")} it earns ${shown(round.reward)} points`;
-  if (share === null) return `${after}.`;
-  const most = `No guide can make it earn more than ${shown(film.most)} points, not even one who knows everything about it.`;
-  return `${after}. ${most} So this is ${percent(share)} of what is possible.`;
+  const { most } = film;
+  const [who, unit] = film.view.world ? ["guide", " points"] : ["teacher", ""];
+  const after = `After ${plural(number, "lesson")} it earns ${shown(round.reward)}${unit}.`;
+  if (!most) return after;
+  const all = `No ${who} can make it earn more than ${shown(most.bound)}${unit}, not even one who knows everything about it.`;
+  const share = shareOf(round.reward, most);
+  if (share !== null) return `${after} ${all} So this is ${percentOf(share, most)} of what is possible.`;
+  return `${after} ${all}${reaches(round.reward, most.bound) ? " So this is the most that is possible." : ""}`;
 }
 
 function drawBets(round, number) {
@@ -112,6 +119,9 @@ function draw() {
   parts.next.disabled = isAnswered && number === rounds.length;
   parts.clues.toggleAttribute("hidden", !view.world);
   parts.bets.hidden = parts.key.hidden = !view.world;
+  parts.film.classList.toggle("mapless", !view.world);
+  // Without cells there is no detective's map: the pictures take its place.
+  (view.world ? parts.planes : parts.experts).before(parts.reason, parts.pictures);
   refill(
     parts.told,
     h("p.verdict", h("strong", `Lesson ${number}. `), drawClues(round, number)),
@@ -196,7 +206,7 @@ function open(next, signal) {
     (reach) => arrived({ reach }),
     () => {},
   );
-  taught(awareRequest(scene), (rounds) => arrived({ most: possible(rounds.at(-1)) })).catch(() => {});
+  taught(awareRequest(scene), (rounds) => arrived({ most: mostOf(rounds.at(-1)) })).catch(() => {});
 }
 
 async function run(request, signal, release) {
@@ -226,7 +236,17 @@ async function run(request, signal, release) {
 
 function refresh() {
   isDirty = !isAt("rounds");
-  if (isDirty || getScene().brought?.isWeighed === false) return;
+  if (isDirty) return;
+  parts.intro.textContent = INTRODUCTIONS[getScene().brought ? "domain" : "world"];
+  parts.working.textContent = isUnweighed() ? WEIGH_FIRST : "The first lesson is on its way…";
+  if (isUnweighed()) {
+    queue.stop();
+    pause();
+    film = noFilm;
+    parts.alert.textContent = "";
+    draw();
+    return;
+  }
   const { adaptive, max_rounds } = getScene();
   const request = lessonOf(asked(), adaptive, max_rounds);
   if (JSON.stringify(request) === JSON.stringify(film.request)) return;

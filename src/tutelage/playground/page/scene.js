@@ -148,6 +148,10 @@ export function asked() {
   return brought ? { domain: { file: brought.file, weights: brought.weights }, learner: who } : { world, learner: who };
 }
 
+// Nothing is taught in a domain before it is said what is good there.
+export const isUnweighed = () => scene.brought?.isWeighed === false;
+export const WEIGH_FIRST = "Say first, beside the map, what is good and what is bad here.";
+
 export const pathTo = (name, request) => (request.domain ? `/api/domain/${name}` : `/api/${name}`);
 
 // What a picture needs beside the rounds: the world with the avoided cells, or the domain with its names.

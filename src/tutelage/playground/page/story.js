@@ -2,12 +2,12 @@
 // one from a file.
 //
 // A step has: sentence(); note(), below it; extra(), elements below that; the mode of the board and its layers(), or
-// pictures(), which draws others; value(), {value, text}, or bar(), {reward, bound}; button(), [text, action]; choices,
+// pictures(), which draws others; value(), {value, text}, or bar(), {reward, most}; button(), [text, action]; choices,
 // [{place, text}], which end a story; enter(), when the step opens.
 
 import { Board } from "./board.js";
-import { byId, h, isAt, partsOf, refill, shown } from "./dom.js";
-import { labelsOf, shareOf } from "./garden.js";
+import { byId, h, isAt, partsOf, percentOf, refill, shown } from "./dom.js";
+import { labelsOf } from "./garden.js";
 import { look, onLook } from "./look.js";
 import { drawMeter } from "./panels.js";
 import { ownStory } from "./tale.js";
@@ -38,10 +38,11 @@ function drawResult(step) {
   const bar = step.bar?.();
   parts.meter.hidden = !bar;
   if (bar) {
-    drawMeter(parts.meter, { reward: bar.reward, most: bar.bound, label: "What Pip earns" });
-    const all = `No lesson at all gets more than ${shown(bar.bound)} points out of Pip; that is proven.`;
-    const share = `So this lesson gets ${shareOf(bar.reward, bar.bound)} of all that is possible.`;
-    refill(parts.number, step.choices ? null : h("span", `${all} ${share}`));
+    drawMeter(parts.meter, { reward: bar.reward, most: bar.most, label: "What Pip earns" });
+    const all = `No lesson at all gets more than ${shown(bar.most.bound)} points out of Pip; that is proven.`;
+    const share = percentOf(Math.max(0, bar.reward) / bar.most.bound, bar.most);
+    const sentence = `${all} So this lesson gets ${share} of all that is possible.`;
+    refill(parts.number, step.choices ? null : h("span", sentence));
     return;
   }
   const found = step.value?.();

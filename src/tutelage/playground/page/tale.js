@@ -1,8 +1,8 @@
-// The page's own story, which one touches: one garden, one picture from the first step to the last. Every answer in it was
-// computed by the package beforehand, so that it follows the finger without a server.
+// The page's own story, which can be touched: one garden, one picture from the first step to the last. Every answer in it
+// was computed by the package beforehand, so that it follows the finger without a server.
 
 import { chip, h, shown, table } from "./dom.js";
-import { avoidedIn, beliefsOf, endOf, lessonOf, points, pointsOf, signed, sumOf, visitsOf } from "./garden.js";
+import { avoidedIn, beliefsOf, endOf, lessonOf, mostIn, points, pointsOf, signed, sumOf, visitsOf } from "./garden.js";
 import { GARDENS } from "./gardens.js";
 import { isStill } from "./look.js";
 import { Paths } from "./paths.js";
@@ -151,7 +151,7 @@ function beliefLayers() {
 
 const DRAWING = {
   sentence: () => "You are the guide. Draw a path from the ring to the star.",
-  note: () => "Who stands on a thing collects its points at every step. Later points count less, so be quick.",
+  note: () => "Whoever stands on a thing collects its points at every step. Later points count less, so be quick.",
   mode: drawing("drawn"),
   layers: () => ({ paths: told.drawn, figures: [guide(told.drawn[0])] }),
   value: () => {
@@ -178,7 +178,7 @@ const REFUSAL = {
 
 const MIDDLE = {
   sentence: () =>
-    "Why? Pip counted what it saw. What it never saw, it takes for bad. Its own dislike of green lies on top.",
+    "Why? Pip counted what it saw. It believes that what it never saw is bad. Its own dislike of green lies on top.",
   extra: () => [
     tally(),
     h("div.chips", layerChip("isTaught", "What it was taught"), layerChip("isDisliked", "What it dislikes")),
@@ -201,8 +201,11 @@ const ANOTHER = {
   },
   mode: drawing("second"),
   layers: () => ({ avoided: avoidedIn(garden), paths: told.second, figures: withPip(guide(told.second[0])) }),
-  bar: () => ({ reward: answerTo(told.second).reward, bound: garden.bound }),
+  bar: () => ({ reward: answerTo(told.second).reward, most: mostIn(garden) }),
 };
+
+// The best lesson for a place of the green square.
+const barAt = ({ reward, bound }) => ({ reward, most: mostIn({ model: garden.model, bound }) });
 
 const DRAGGING = {
   sentence: () => "Now drag the green square. A guide who knows Pip shows another path, and Pip follows.",
@@ -210,7 +213,7 @@ const DRAGGING = {
   enter: () => moveGreen(told.green),
   mode: dragGreen,
   layers: () => ({ avoided: avoidedIn(garden, here()), paths: [garden.moved[told.green].route], figures: withPip() }),
-  bar: () => garden.moved[told.green],
+  bar: () => barAt(garden.moved[told.green]),
 };
 
 const ENDING = {

@@ -3,11 +3,11 @@
 
 import { ask } from "./api.js";
 import { Card } from "./cards.js";
-import { byId, h, isAt, partsOf, percent, plural, refill, shown } from "./dom.js";
+import { byId, h, isAt, partsOf, percentOf, plural, refill, shown } from "./dom.js";
 import { keepResult } from "./keeping.js";
-import { Latest, awareRequest, possible, shareOf, taught } from "./lessons.js";
+import { Latest, awareRequest, mostOf, shareOf, taught } from "./lessons.js";
 import { onLook } from "./look.js";
-import { drawStrip, scalesOf } from "./panels.js";
+import { drawStrip, inTwoSizes, scalesOf } from "./panels.js";
 import { Paths } from "./paths.js";
 import { plainName } from "./players.js";
 import { asked, endStroke, getScene, onChange, setPart, viewOf } from "./scene.js";
@@ -34,7 +34,6 @@ const requestNow = () => ({ ...asked(), paths: getScene().paths.filter((path) =>
 const isFresh = () => answer !== null && JSON.stringify(answer.request) === JSON.stringify(requestNow());
 
 function comment(share) {
-  if (share === null) return "No lesson gets anything from this learner.";
   if (share >= 0.9995) return "As good as can be.";
   if (share > 0.9) return "Nearly perfect.";
   if (share > 0.5) return "Not bad. Is there a path that it accepts all the way?";
@@ -61,14 +60,15 @@ function draw() {
     parts.card.wait();
   } else if (answer.problem) drawProblem();
   else drawAnswer(requestNow().paths);
-  if (isAt("teach")) drawStrip([["Your lesson", isReady && !answer.problem ? parts.card.share : null]]);
+  const reward = isReady && !answer.problem ? answer.round.reward : null;
+  if (isAt("teach")) drawStrip([{ name: "Your lesson", reward, most: mostOf(aware.round) }]);
   parts.reveal.textContent = isRevealed ? "Hide the best lesson" : "Show me the best lesson";
 }
 
 const drawScore = (score, text, ...more) =>
   refill(
     parts.score,
-    h("strong", { class: score.endsWith("%") ? "big-score percent" : "big-score" }, score),
+    h("strong", { class: score.endsWith("%") ? "big-score percent" : "big-score" }, inTwoSizes(score)),
     h("span", text),
     ...more,
   );
@@ -87,17 +87,20 @@ function drawProblem() {
 function drawAnswer(drawn) {
   const { round, request } = answer;
   const best = aware.round;
-  const most = possible(best);
+  const most = mostOf(best);
   const share = shareOf(round.reward, most);
   const rounds = isRevealed && best ? [round, best] : [round];
   const scales = scalesOf(rounds);
   const view = viewOf(request);
-  parts.card.show({ view, round, scales, most, drawn });
+  const least = Math.min(0, ...rounds.map((one) => one.reward));
+  parts.card.show({ view, round, scales, most, least, drawn });
   if (most === null)
     drawScore(`${shown(round.reward)} so far`, aware.problem || "How much is possible is not known yet.");
-  else drawScore(percent(share), comment(share));
+  else if (share === null)
+    drawScore(shown(round.reward), `No lesson gets more than ${shown(most.bound)} from this learner.`);
+  else drawScore(percentOf(share, most), comment(share));
   parts.best.element.hidden = !(isRevealed && best);
-  if (isRevealed && best) parts.best.show({ view, round: best, scales, most });
+  if (isRevealed && best) parts.best.show({ view, round: best, scales, most, least });
 }
 
 // The most that is possible, planned once for each world and learner.

@@ -3,8 +3,8 @@
 // the lesson itself would earn), "reward" (what the learner earns), "share" (of the most possible) or "avoided" (how many
 // cells); choices, [{place, text}], which end the story.
 
-import { complain, h, percent, refill, s, shown } from "./dom.js";
-import { awareRequest, lessonOf, possible, shareOf, taught } from "./lessons.js";
+import { complain, h, percentOf, refill, s, shown } from "./dom.js";
+import { awareRequest, lessonOf, mostOf, shareOf, taught } from "./lessons.js";
 import { TITLES, drawPanel, scalesOf } from "./panels.js";
 import { draw, groundOf } from "./pictures.js";
 import { viewOf } from "./scene.js";
@@ -53,7 +53,8 @@ function stepOf(given, asked, stage) {
 function valueOf({ number }, { view, round, aware }) {
   if (number.of === "avoided") return String(view.avoided.filter(Boolean).length);
   if (number.of !== "share") return shown(number.of === "lesson" ? round.lesson_reward : round.reward, 1);
-  return possible(aware) !== null ? percent(shareOf(round.reward, possible(aware))) : "…";
+  const share = shareOf(round.reward, mostOf(aware));
+  return share !== null ? percentOf(share, mostOf(aware)) : mostOf(aware) ? shown(round.reward) : "…";
 }
 
 function picturesOf(step, found) {
