@@ -2,15 +2,19 @@
 
     python tools/footprint.py [--most-entered]
 
-Prints lines, modules, numeric module constants, names that have two values, functions above 50 lines, and for two
-calls the number of modules entered and the deepest stack of the package's own frames. The limits are in `LIMITS`; the
-exit code is 1 where one is exceeded.
+Prints lines, how dense they are, modules, numeric module constants, names that have two values, functions above 50
+lines, and for two calls the number of modules entered and the deepest stack of the package's own frames. The limits are
+in `LIMITS`; the exit code is 1 where one is exceeded. Fewer lines are no gain where each of them holds more: a line of
+code has its width in characters, and its tokens (names, operators, numbers and texts). Docstrings, comments and imports
+are no lines of code.
 """
 
 import ast
+import statistics
 import sys
-from collections import defaultdict
-from collections.abc import Callable
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,6 +27,8 @@ PACKAGE = Path(tl.__file__).parent
 LONGEST_FUNCTION = 50
 LIMITS = {
     "lines": 25_000,
+    "median width of a line of code": 52,
+    "tokens in ten lines of code": 130,
     "modules": 135,
     "constants": 180,
     "names with two values": 0,
@@ -55,13 +61,31 @@ def constants(tree: ast.Module) -> list[tuple[str, str]]:
     return [(name, ast.unparse(value)) for name, value in names if name.strip("_").isupper() and is_number(value)]
 
 
+def code_lines(path: Path, tree: ast.Module) -> Iterator[tuple[int, int]]:
+    """The width and the number of tokens of each line of code in a module."""
+    others = set[int]()
+    for node in ast.walk(tree):
+        is_import = isinstance(node, ast.Import | ast.ImportFrom)
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if (is_import or is_text) and node.end_lineno is not None:
+            others.update(range(node.lineno, node.end_lineno + 1))
+    counted = (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING)
+    with tokenize.open(path) as file:
+        tokens = Counter(token.start[0] for token in tokenize.generate_tokens(file.readline) if token.type in counted)
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        if number not in others and line.strip() and not line.lstrip().startswith("#"):
+            yield len(line), tokens[number]
+
+
 def sizes() -> tuple[dict[str, int], list[str]]:
     """The counts of the sources, and what they are, for a person."""
-    lines, values, long = 0, defaultdict[str, set[str]](set), []
+    lines, values, long, code = 0, defaultdict[str, set[str]](set), [], list[tuple[int, int]]()
     files, n_constants = sorted(PACKAGE.rglob("*.py")), 0
     for path in files:
         text = path.read_text()
-        tree, lines = ast.parse(text), lines + len(text.splitlines())
+        tree = ast.parse(text)
+        lines += len(text.splitlines())
+        code += code_lines(path, tree)
         for name, value in constants(tree):
             values[name].add(value)
             n_constants += 1
@@ -72,6 +96,8 @@ def sizes() -> tuple[dict[str, int], list[str]]:
                     long.append(f"{path.relative_to(PACKAGE)}: {node.name} has {length} lines")
     twice = sorted(name for name, given in values.items() if len(given) > 1)
     counts = {"lines": lines, "modules": len(files), "constants": n_constants}
+    counts["median width of a line of code"] = round(statistics.median(width for width, _ in code))
+    counts["tokens in ten lines of code"] = round(10 * sum(n for _, n in code) / len(code))
     counts |= {"names with two values": len(twice), "functions above 50 lines": len(long)}
     return counts, [*(f"{name}: {', '.join(sorted(values[name]))}" for name in twice), *long]
 
