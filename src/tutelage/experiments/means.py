@@ -14,11 +14,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tutelage.arrays import Vector
-from tutelage.experiments.figures import legend, panels_of, rounds_figure, scale
+from tutelage.experiments.figures import legend, panels_of, rounds_figure
 from tutelage.experiments.settings import NUMBERS
 from tutelage.experiments.tables import Estimate, Grid, column_label, pivot
 from tutelage.outcomes import InvalidInput
-from tutelage.pictures.plots import Curve, Panel, look
+from tutelage.pictures.plots import Curve, Panel, look, scale
 
 AnyRow = Mapping[str, Any]
 # A case, and the number of a row in it.

@@ -28,7 +28,7 @@ from tutelage.environments.roads import places, ways
 from tutelage.model.mdp import Domain, absorbing_states, combined_features
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput, as_text
-from tutelage.pictures.plots import COLOURS, draw_rounds, look, set_frame
+from tutelage.pictures.plots import COLOURS, add_legend, draw_rounds, look, set_frame
 from tutelage.pictures.world import draw_world
 from tutelage.roles import Lesson, Response
 from tutelage.transcripts import Transcript
@@ -62,7 +62,7 @@ def draw_features(
         at = np.flatnonzero(np.isfinite(allowed))
         axes.vlines(allowed[at], at - 0.45, at + 0.45, colors="black", linestyles="--", label="allowed", linewidth=2)
     axes.axvline(0.0, color="0.3", linewidth=0.8)
-    axes.legend(fontsize="small", frameon=False)
+    add_legend(axes)
     _set_rows(axes, names, "discounted total")
 
 
