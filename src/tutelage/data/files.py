@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tutelage.arrays import ArrayLike, check_compressed, integers, vector
-from tutelage.data.demonstrations import UNKNOWN, Demonstrations
-from tutelage.data.recordings import from_csv, from_lines, to_csv
+from tutelage.data.demonstrations import Demonstrations
+from tutelage.data.recordings import from_csv, from_lines, to_csv, to_lines
 from tutelage.model.inputs import by_name
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import OBJECT_BYTES, Labels, from_json, n_objects, to_json
@@ -141,7 +141,8 @@ def _features(mdp: MDP, archive: Archive, kind: str) -> dict[str, Any]:
 def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
     """Write demonstrations to an `.npz`, `.jsonl` or `.csv` file, as the path ends.
 
-    A `.csv` file has a line for each visit, with the names of the state and the action; the others have numbers.
+    A `.csv` file has a line for each visit, a `.jsonl` file for each demonstration: with names, where the MDP has some.
+    An `.npz` file has numbers, which mean other states in an MDP of another order.
     """
     suffix = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
     states, offsets, taken = demonstrations.states, demonstrations.offsets, demonstrations.choices
@@ -151,10 +152,7 @@ def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
         choices = {} if taken is None else {"choices": taken}
         write_archive(path, {"states": states, "offsets": offsets, **choices}, DEMONSTRATIONS)
     else:
-        columns = {"states": [part.tolist() for part in np.split(states, offsets[1:-1])]}
-        if taken is not None:
-            columns["choices"] = [part[part != UNKNOWN].tolist() for part in np.split(taken, offsets[1:-1])]
-        write_table(columns, path)
+        write_table(to_lines(demonstrations.mdp, states, offsets, taken), path)
 
 
 def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LARGEST_BYTES) -> Demonstrations:

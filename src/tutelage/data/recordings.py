@@ -5,9 +5,9 @@ that is written like the name. An action may also be given as the state that it 
 state determines it. An episode may end in the final state that an environment has shown, such as a goal, in place of
 the absorbing state of `from_gymnasium`.
 
-A line of `.jsonl` is one demonstration, `{"states": [3, 4], "choices": [12]}`, with "choices" (numbered in the whole
-MDP), with "actions" (names, or numbers within the state) or with neither, the same in every line. With "choices" states
-are numbers. "terminated": true says that the episode has ended. Other keys of `tutelage teach` are not read.
+A line of `.jsonl` is one demonstration, `{"states": ["a", "b"], "actions": ["go"]}`, with "actions" (names, or numbers
+within the state), with "choices" (numbered in the whole MDP) or with neither, the same in every line. With "choices"
+states are numbers. "terminated": true says that the episode has ended. Other keys of `tutelage teach` are not read.
 
 A line of `.csv` is one visit. The header names the columns: "episode" and "state", and optionally "action",
 "next_state" and "terminated"; other columns are not read.
@@ -27,7 +27,7 @@ from scipy import sparse
 from tutelage.arrays import Flags, Indices
 from tutelage.model.inputs import choice_of_entry
 from tutelage.model.mdp import MDP, absorbing_states
-from tutelage.model.names import GridNames, Names, as_name, is_hashable, suggestion
+from tutelage.model.names import GridNames, Labels, Names, as_json, as_name, is_hashable, suggestion
 from tutelage.outcomes import InvalidModel
 
 # The choice of a last visit that is not known.
@@ -223,6 +223,34 @@ def to_columns(mdp: MDP, states: Indices, offsets: Indices, choices: Indices | N
         named = cache(names.choice_name)
         columns["action"] = [None if choice == UNKNOWN else named(choice) for choice in choices.tolist()]
     return columns
+
+
+def to_lines(mdp: MDP | None, states: Indices, offsets: Indices, choices: Indices | None) -> Columns:
+    """A row for each demonstration, with names; with numbers if there are none, or JSON would not return the same."""
+    taken = np.zeros(0, np.int64) if choices is None else choices
+    named = None if mdp is None else _names_in(mdp.names, np.unique(states), np.unique(taken[taken != UNKNOWN]))
+    key = "choices" if named is None else "actions"
+    state, action = named or (int, int)
+    cuts = offsets[1:-1]
+    lines = {"states": [[state(number) for number in part.tolist()] for part in np.split(states, cuts)]}
+    if choices is not None:
+        known = (part[part != UNKNOWN].tolist() for part in np.split(choices, cuts))
+        lines[key] = [[action(number) for number in part] for part in known]
+    return lines
+
+
+def _names_in(labels: Labels, states: Indices, choices: Indices) -> tuple[Callable[[int], Any], ...] | None:
+    """Functions to the names of these states and choices, as JSON has them; None if it would not return the same."""
+    if labels.states is None and labels.choices is None:
+        return None
+    tables = []
+    for numbers, name_of in ((states, labels.state_name), (choices, labels.choice_name)):
+        names = [name_of(number) for number in numbers.tolist()]
+        told = [as_json(name) for name in names]
+        if any(map(is_missing, names)) or [as_name(name) for name in told] != names:
+            return None
+        tables.append(dict(zip(numbers.tolist(), told, strict=True)).__getitem__)
+    return tuple(tables)
 
 
 def with_known_ends(
