@@ -10,7 +10,7 @@ within the state), with "choices" (numbered in the whole MDP) or with neither, t
 states are numbers. "terminated": true says that the episode has ended. Other keys of `tutelage teach` are not read.
 
 A line of `.csv` is one visit. The header names the columns: "episode" and "state", and optionally "action",
-"next_state" and "terminated"; other columns are not read.
+"next_state" and "terminated". Whole numbers in a column "step" must rise within an episode. Other columns are not read.
 """
 
 import csv
@@ -19,6 +19,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,8 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
     states, choices, rows = list[int](), list[int](), list[int]()
     offsets, ended = [0], list[bool]()
     rows_of = _episodes(given["episode"], row_name)
+    if "step" in getattr(frame, "keys", list)() and "step" not in columns.values():
+        _check_steps(rows_of, column(frame, "step"), row_name)
     for name, members in rows_of.items():
         has_ended = False
         for row in members:
@@ -107,6 +110,16 @@ def _episodes(names: list[Any], row_name: Callable[[int], str]) -> dict[Any, lis
         except TypeError as error:
             raise InvalidModel(f"{row_name(row)}: {_told(error, [name])}") from error
     return rows_of
+
+
+def _check_steps(rows_of: Mapping[Any, list[int]], steps: Sequence[Any], row_name: Callable[[int], str]) -> None:
+    """Refuse an episode whose steps, where they are whole numbers, do not rise, as where a row is repeated."""
+    numbers = {row: number for row, number in enumerate(map(whole, steps)) if number is not None}
+    for name, members in rows_of.items():
+        for before, row in pairwise(row for row in members if row in numbers):
+            if numbers[row] <= numbers[before]:
+                told = f"step {numbers[row]} of episode {name!r} follows its step {numbers[before]}"
+                raise InvalidModel(f"{row_name(row)}: {told}; remove repeated rows, or sort the rows by step")
 
 
 def _told(error: Exception, values: Sequence[Any]) -> str:
