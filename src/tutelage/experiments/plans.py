@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tutelage.data.files import AnyPath, load, open_regular, save
+from tutelage.data.files import AnyPath, load, make_folder, open_regular, save
 from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.players import METRIC_ARGUMENTS, Given, check_call, takes_round
 from tutelage.experiments.settings import ALLOWANCE, NUMBERS, SEEDS, LearnerSetting, Task, TeacherSetting
@@ -149,7 +149,7 @@ def _saved(domain: Any, folder: Path) -> Path:
     """The file of a domain, by its content: the same domain has the same file, whichever run saves it."""
     if not isinstance(domain, Domain):
         raise InvalidInput(f"domain must be a Domain, or a function of the seed that returns one, got {domain!r}")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     # Another run may save a domain at the same time.
     draft = folder / f"draft-{uuid4().hex}.npz"
     save(domain, draft)
