@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from tutelage.cli import main
 from tutelage.cli.app import make_app
+from tutelage.outcomes import TutelageError
 
 PROGRAM = "import sys; from tutelage.cli import main; sys.argv[0] = 'tutelage'; main()"
 
@@ -18,6 +19,8 @@ ROADS = ["--start", "7106818623", "--goal", "42431078", "--duration", "km", "--r
 
 def printed(*arguments: str) -> str:
     result = CliRunner().invoke(make_app(), [*arguments])
+    if isinstance(result.exception, TutelageError):
+        raise result.exception
     assert result.exit_code == 0, result.output
     return result.stdout
 

@@ -43,6 +43,22 @@ def test_rounds_are_kept_in_a_file_and_the_picture_is_drawn(tmp_path):
     assert found["files"] == [f"{drawn}.png", f"{drawn}.svg"] and drawn.with_suffix(".png").exists()
 
 
+def test_a_picture_named_with_its_suffix_has_one_suffix(tmp_path):
+    """Also where several pictures are made of one name; folders are made, as they are for every file."""
+    options = ("--model", "hard", "--allowance", "2.5", "--teacher", "aware-cmdp", "--plane", "star,plus")
+    found = shown(
+        *TEACH, *options, "--picture", str(tmp_path / "new" / "p.png"), "--save", str(tmp_path / "a" / "b.npz")
+    )
+    names = ["p-plane.png", "p-plane.svg", "p.png", "p.svg"]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == names
+    assert sorted(Path(path).name for path in found["files"]) == names and (tmp_path / "a" / "b.npz").exists()
+
+
+def test_a_file_of_demonstrations_of_another_format_is_refused_with_all_that_there_are(tmp_path):
+    with pytest.raises(tl.InvalidInput, match=r"\.csv or \.jsonl or \.geojson or \.gpx"):
+        printed(*TEACH, "--teacher", "agnostic", "--demonstrations", str(tmp_path / "d.xyz"))
+
+
 def test_a_domain_from_a_file_is_taught(tmp_path):
     """L1 has no preference; without a name the learner has every preference of the domain."""
     domain = tl.object_world(size=8, seed=0).domain("L3")

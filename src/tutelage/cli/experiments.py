@@ -71,7 +71,9 @@ def sweep(
     result = sweeps.collected(tasks, kept.rows())
     files = [] if picture is None else tl.save_picture(result.picture(), picture)
     if picture is not None and any(row["n_rounds"] > 1 for row in result.rows):
-        files += tl.save_picture(result.curve_picture(), picture.with_name(f"{picture.name}-rounds"))
+        from tutelage.pictures.domains import without_suffix
+
+        files += tl.save_picture(result.curve_picture(), f"{without_suffix(picture)}-rounds")
     if rows is not None:
         result.to_file(rows)
         files.append(rows)

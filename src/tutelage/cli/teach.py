@@ -16,12 +16,13 @@ from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS
 
 RECORDINGS_HELP = "The recording of --allowance recorded: .csv with a line per visit, .jsonl or .npz."
-TIME_HELP = "Seconds after which to stop with the rounds, the lesson and the bound found so far."
+TIME_HELP = "Seconds after which to stop with the lesson and the bound found so far; without any, it is an error."
 SHOW_HELP = "Print at most this many demonstrations of the lesson, by name, with their shares and features."
 DEMONSTRATIONS_HELP = "Write the demonstrations to this .jsonl, .csv, .geojson or .gpx file; as many as --show, or 20."
 POLICY_HELP = "Write the policy of the lesson to this .csv or .jsonl file, a line for each visited state and choice."
 PICTURE_HELP = (
-    "Draw the world, or features and map of a domain, and what was learned, with --show also routes; .png, .svg."
+    "Draw the world, or features and map of a domain, and what was learned, with --show also routes; "
+    "adds .png and .svg."
 )
 RECORDING_HELP = "The recording: .csv with a line per visit, .jsonl with a line per episode, or .npz."
 THEN_HELP = "Then plan what to show instead, for the true weights, by --teacher."
@@ -101,14 +102,15 @@ def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = Non
 
 def _write_shown(shown: "tl.Shown | None", path: Path | None) -> list[Path]:
     """Write demonstrations to a .jsonl, .csv, .geojson or .gpx file, if there are any and a path was given."""
-    from tutelage.data.files import write_table, write_whole
+    from tutelage.data.files import known_suffix, write_table, write_whole
 
     if not shown or path is None:
         return []
-    if path.suffix == ".jsonl":
+    suffix = known_suffix(path, (".csv", ".jsonl", ".geojson", ".gpx"), "demonstrations to show")
+    if suffix == ".jsonl":
         write_whole(path, "".join(json.dumps(item.as_data(), default=str) + "\n" for item in shown).encode())
-    elif path.suffix in (".geojson", ".gpx"):
-        write_whole(path, (shown.to_gpx() if path.suffix == ".gpx" else shown.to_geojson()).encode())
+    elif suffix in (".geojson", ".gpx"):
+        write_whole(path, (shown.to_gpx() if suffix == ".gpx" else shown.to_geojson()).encode())
     else:
         write_table(shown.to_frame(), path)
     return [path]
@@ -168,7 +170,7 @@ def _pictures(
         return
     from tutelage.environments.placement import PREFERENCES
     from tutelage.experiments.figures import domain_picture, plane_picture
-    from tutelage.pictures.domains import routes_picture
+    from tutelage.pictures.domains import routes_picture, without_suffix
     from tutelage.roles import limits_of
 
     of_learner = preferences or "L5"
@@ -182,7 +184,7 @@ def _pictures(
     if shown is not None and about.world is None:
         drawn["-routes"] = routes_picture(about.known, shown)
     for suffix, figure in drawn.items():
-        yield from tl.save_picture(figure, Path(f"{picture}{suffix}"))
+        yield from tl.save_picture(figure, f"{without_suffix(picture)}{suffix}")
 
 
 def learn(
