@@ -89,7 +89,7 @@ class Entry:
         """The options, each in its own type. Shares, and values by preference, are checked by the player itself."""
         read = dict(given)
         for name, value in given.items():
-            option = look_up(self.options, name, f"option of {player!r}")
+            option = look_up(self.options, name, "option", repr(player))
             if isinstance(value, str) or not (is_dataclass(value) or hasattr(value, "__len__")):
                 read[name] = option.read(name, value)
         return read
@@ -215,12 +215,15 @@ def register_teacher(
     return TEACHERS.register(name, about=about, label=label, options=options, knows=knows, is_adaptive=is_adaptive)
 
 
-def look_up(table: Mapping[str, ValueT], name: str, what: str) -> ValueT:
-    """The entry of a name. The error for an unknown name lists the nearest known ones."""
+def look_up(table: Mapping[str, ValueT], name: str, what: str, owner: str = "") -> ValueT:
+    """The entry of a name. The error for an unknown name has the nearest known one, or the first ones."""
     if name in table:
         return table[name]
-    near = " or ".join(get_close_matches(name, table) or table)
-    raise InvalidInput(f"there is no {what} {name!r}; {f'did you mean {near}?' if near else 'it has none'}")
+    advice = "there are " + ", ".join([*table][:5]) + (f" and {len(table) - 5} more" if len(table) > 5 else "")
+    for near in get_close_matches(name, table, 1):
+        advice = f"did you mean {near}?"
+    missing = f"{owner} has no {what}" if owner else f"there is no {what}"
+    raise InvalidInput(f"{missing} {name!r}" + (f"; {advice}" if table else ""))
 
 
 def make_teacher(

@@ -11,7 +11,8 @@ from typer import Option
 
 import tutelage as tl
 from tutelage.cli.printing import Result, complain, progress
-from tutelage.cli.subject import Chosen, Place, Subject, feature, read_options, read_weights
+from tutelage.cli.subject import Chosen, Place, Subject, read_options, read_weights
+from tutelage.model.names import feature
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS
 

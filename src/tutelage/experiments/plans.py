@@ -6,6 +6,7 @@
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from operator import index
 from os import PathLike
@@ -18,8 +19,9 @@ from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.players import METRIC_ARGUMENTS, Given, check_call, takes_round
 from tutelage.experiments.settings import ALLOWANCE, NUMBERS, SEEDS, LearnerSetting, Task, TeacherSetting
 from tutelage.experiments.worlds import ALL, DomainFile, WorldName, checksum_of, named_parts
-from tutelage.model.allowances import OTHERS
+from tutelage.model.allowances import OTHERS, read_allowance
 from tutelage.model.mdp import Domain
+from tutelage.model.names import feature
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, Option, look_up
 
@@ -102,7 +104,7 @@ def _check_names(given: Mapping[str, Any], known: Iterable[str], what: str) -> N
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{what} must be a table of names and values, got {given!r}")
     for name in given:
-        look_up(dict.fromkeys(known), name, f"entry of {what}")
+        look_up(dict.fromkeys(known), name, "entry", what)
 
 
 def _each(value: Any) -> list[Any]:
@@ -141,8 +143,8 @@ def _tasks(
             replicate = entry.get("replicate", str(source) if seed is None else seed)
             group, own_seeds = str(entry.get("group", name)), seeds if seed is None else [seed]
             for ((names, model), teacher), own_seed in product(players, own_seeds):
-                preferences = _checked(source, known, names, model)
-                yield Task(source, preferences, model, teacher, own_seed, group=group, replicate=replicate, **common)
+                whom = _checked(source, known, names, model)
+                yield Task(source, *whom, teacher, own_seed, group=group, replicate=replicate, **common)
 
 
 def _saved(domain: Any, folder: Path) -> Path:
@@ -163,9 +165,8 @@ def _source(name: str, path: Path, given: Any) -> tuple[DomainFile, tuple[str, .
     if given is None:
         raise InvalidInput(f"a domain needs the true weights of its reward features: {', '.join(names)}")
     if isinstance(given, Mapping):
-        for feature in given:
-            look_up(dict.fromkeys(names), feature, "reward feature")
-        given = [given.get(feature, 0.0) for feature in names]
+        by_name = {feature(names, name, "reward feature", str(path)): weight for name, weight in given.items()}
+        given = [by_name.get(name, 0.0) for name in names]
     if len(given) != len(names):
         raise InvalidInput(f"{len(names)} reward features need {len(names)} weights, got {len(given)}")
     weights = tuple(float(weight) for weight in given)
@@ -177,9 +178,9 @@ def _learners(entry: Mapping[str, Any], own: Players, version: str) -> Iterator[
     for values in _combinations(OF_LEARNER | dict(entry)):
         name, preferences, allowance, n_sampled = (values.pop(key) for key in OF_LEARNER)
         if isinstance(allowance, Mapping):
-            allowance = tuple((key, AMOUNT.read(key, amount)) for key, amount in allowance.items())
+            allowance = tuple((key, _amount(key, amount)) for key, amount in allowance.items())
         else:
-            allowance = AMOUNT.read("allowance", allowance)
+            allowance = _amount("allowance", allowance)
         name, known, given, options = _player(str(name), own, LEARNER_MODELS, values, version)
         if allowance if given else ALLOWANCE in known.options:
             options[ALLOWANCE] = allowance
@@ -187,6 +188,14 @@ def _learners(entry: Mapping[str, Any], own: Players, version: str) -> Iterator[
             check_call(given, f"learner {name!r}", 1, options, SEEDS)
         n = int(COUNT.read("n_sampled", n_sampled))
         yield str(preferences), LearnerSetting(name, tuple(options.items()), n, given)
+
+
+def _amount(name: str, given: Any) -> Any:
+    """A count, or the text of a share of the discounted time, such as 5%."""
+    if not isinstance(given, str) or not given.endswith("%"):
+        return AMOUNT.read(name, given)
+    read_allowance(given)
+    return given
 
 
 def _teachers(entry: Mapping[str, Any], own: Players, version: str) -> Iterator[TeacherSetting]:
@@ -222,19 +231,29 @@ def _player(
         # A plan may give several models at once what some of them have.
         _check_names(values, (*OF_LEARNER, *NUMBERS), "[[learner]]")
         values = {key: value for key, value in values.items() if key in entry.options}
-    read = {key: look_up(entry.options, key, f"option of {name!r}").read(key, values[key]) for key in sorted(values)}
+    read = {key: look_up(entry.options, key, "option", repr(name)).read(key, values[key]) for key in sorted(values)}
     if not is_known or not is_teacher:
         every = {key: option.default for key, option in entry.options.items() if key not in (*SEEDS, ALLOWANCE)}
         read = every | read
     return name, entry, None if is_known else Given.of(name, entry.maker, version), read
 
 
-def _checked(source: WorldName | DomainFile, known: Sequence[str], preferences: str, model: LearnerSetting) -> str:
-    """The preferences of a learner, checked against those of its domain, as are the names of the allowances."""
+def _checked(
+    source: WorldName | DomainFile, known: Sequence[str], preferences: str, model: LearnerSetting
+) -> tuple[str, LearnerSetting]:
+    """The preferences of a learner and its model, with the names of its domain in both; other names are refused."""
+
+    def found(name: str) -> str:
+        return name if name == OTHERS else feature(known, name, "preference", str(source))
+
     if isinstance(source, WorldName):
         preferences = "L5" if preferences == ALL else preferences
         known = preference_names(preferences if preferences in PREFERENCES else named_parts(preferences))
-    chosen = () if preferences == ALL or isinstance(source, WorldName) else named_parts(preferences)
-    for name in (name for name in (*chosen, *model.allowances) if name != OTHERS):
-        look_up(dict.fromkeys(known), name, f"preference of {source}")
-    return preferences
+    elif preferences != ALL:
+        names = [found(name) for name in named_parts(preferences)]
+        # As it was written where it has the names themselves, so that its rows keep their keys.
+        preferences = preferences if names == [*named_parts(preferences)] else ", ".join(names)
+    options = dict(model.options)
+    if isinstance(options.get(ALLOWANCE), tuple):
+        options[ALLOWANCE] = tuple((found(name), amount) for name, amount in options[ALLOWANCE])
+    return preferences, replace(model, options=tuple(options.items()))
