@@ -55,6 +55,8 @@ import tutelage as tl
         (("teach", "--world", "published:0:5", "--teacher", "agnostic", "--picture", "/"), 2, "needs a file name"),
         (("import", "gymnasium", "text:0:5", "-o", "x.npz"), 2, "Gymnasium cannot make 'text:0:5': "),
         (("import", "gymnasium", "a:b:c:d", "-o", "x.npz"), 2, "Gymnasium cannot make 'a:b:c:d': "),
+        (("demo", "--size", "5", "--allowance", "-1"), 2, "--allowance: a count must be a number of at least zero"),
+        (("demo", "--size", "5", "--allowance", "nan"), 2, "--allowance: a count must be a number of at least zero"),
         (("fly",), 2, "fly"),
     ],
 )

@@ -9,13 +9,15 @@ from typer import Option
 
 import tutelage as tl
 from tutelage.cli.printing import Result, complain, progress
-from tutelage.outcomes import InvalidInput, Unavailable
+from tutelage.outcomes import InvalidInput, Unavailable, within
 from tutelage.registry import look_up
 
 if TYPE_CHECKING:
     from tutelage.experiments import run, settings, store
 
 NAMES = "table1, figure1, figure2, figure3, figure3-table, figure4, figure5, figure6, figure7, beyond, arena or all"
+# The exit code of a sweep some of whose rows failed.
+SOME_FAILED = 3
 JobsOption = Annotated[int, Option(min=0, help="Processes on this machine; 0 for one per core.")]
 
 
@@ -36,8 +38,10 @@ def demo(
     from tutelage.experiments import targets, worlds
 
     world = worlds.WorldName("published", seed, size)
-    # A seed or a size that is not possible is refused here; a refused task would be a row.
+    # What is not possible is refused here; a refused task would be a row.
     world.make()
+    with within("--allowance"):
+        tl.count(allowance)
     with progress("teaching", targets.N_DEMO_TASKS) as done:
         data, parts, drawn = targets.demo(world, allowance, done)
     files = [str(path) for path in tl.save_picture(drawn, picture)]
@@ -56,7 +60,7 @@ def sweep(
     """Compare teachers over your own domains and learners. The same command continues a run that was stopped.
 
     A list in the plan means "each of these". Each row is stored as soon as it is computed, and a task that fails is a
-    row that says why.
+    row that says why; the sweep then ends with the exit code 3.
 
     [bold]tutelage sweep plan.toml --jobs 2 --rows rows.csv --picture means[/bold]
 
@@ -77,7 +81,8 @@ def sweep(
     if rows is not None:
         result.to_file(rows)
         files.append(rows)
-    return {"rows": result.rows}, means.tables_of(result.means()), files, means.reasons(result.failed)
+    code = SOME_FAILED if result.failed else 0
+    return {"rows": result.rows}, means.tables_of(result.means()), files, means.reasons(result.failed), code
 
 
 def reproduce(

@@ -159,7 +159,8 @@ def reasons(failed: Sequence[AnyRow]) -> list[str]:
     """Why rows failed: one sentence for each reason, with the number of rows and the first of them."""
     first = {row["failed"]: f"{row['domain']}, {row['learner']}, {row['teacher']}" for row in reversed(failed)}
     counts = Counter(row["failed"] for row in failed)
-    return [f"{n} rows failed, the first {first[reason]}: {reason}" for reason, n in counts.items()]
+    rows = {reason: f"{n} rows failed, the first" if n > 1 else "1 row failed," for reason, n in counts.items()}
+    return [f"{told} {first[reason]}: {reason}" for reason, told in rows.items()]
 
 
 def tables_of(several: Sequence[Mean]) -> list[Grid]:
