@@ -183,7 +183,7 @@ def test_the_rounds_before_a_failure_are_printed(folder, monkeypatch, capsys):
         main()
     told = capsys.readouterr().err
     assert ended.value.code == 1 and "tired" in told
-    assert f"1 rounds were finished; they are saved in {kept}" in told.replace("\n", " ") and " round   lesson" in told
+    assert f"rounds finished: 1; they are saved in {kept}" in told.replace("\n", " ") and " round   lesson" in told
 
 
 def test_a_picture_of_two_features_shows_what_is_reachable_and_accepted(tmp_path):

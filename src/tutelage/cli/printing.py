@@ -62,30 +62,24 @@ def _helped(given: Parameter) -> Parameter:
 
 
 def show(
-    data: Any,
-    parts: Iterable[Any],
-    files: Iterable[Path] = (),
-    notes: Iterable[str] = (),
-    exit_code: int = 0,
-    *,
-    as_json: bool,
+    data: Any, parts: Iterable[Any], files: Iterable[Path] = (), failed: Sequence[str] = (), *, as_json: bool
 ) -> None:
     """A result: one JSON object and nothing else, or its tables and lines; and the names of the files written.
 
-    parts: texts, or the title, header, body and perhaps the caption of a table. notes: for standard error. exit_code:
-    with which the program then ends.
+    parts: texts, or the title, header, body and perhaps the caption of a table. failed: what of the result is missing
+    or wrong, for standard error; with any, the program ends with the exit code 3.
     """
     if as_json:
         text = json.dumps({"files": [*files], **data}, default=_plain)
         # JSON has no infinite numbers and no NaN: they become null.
         say(json.dumps(json.loads(text, parse_constant=lambda name: None)))
-        parts = files = notes = ()
-    for part in (*parts, *(f"Written: {path}" for path in files)):
-        say(part if isinstance(part, str) else table(*part))
-    for sentence in notes:
-        complain(sentence)
-    if exit_code:
-        raise Exit(exit_code)
+    else:
+        for part in (*parts, *(f"Written: {path}" for path in files)):
+            say(part if isinstance(part, str) else table(*part))
+        for sentence in failed:
+            complain(sentence)
+    if failed:
+        raise Exit(3)
 
 
 def _plain(value: Any) -> Any:

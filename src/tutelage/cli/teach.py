@@ -97,7 +97,7 @@ def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = Non
         except tl.InteractionFailed as error:
             kept = "they were not saved; give --save to keep them" if save is None else f"they are saved in {save}"
             if error.transcript.rounds:
-                complain(f"{len(error.transcript.rounds)} rounds were finished; {kept}\n{error.transcript}")
+                complain(f"rounds finished: {len(error.transcript.rounds)}; {kept}\n{error.transcript}")
             raise
 
 

@@ -184,7 +184,12 @@ def write_table(columns: Mapping[str, Sequence[Any]], path: AnyPath) -> None:
         write_whole(path, to_csv(columns))
         return
     rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-    write_whole(path, "".join(json.dumps(row, default=str) + "\n" for row in rows).encode())
+    write_whole(path, "".join(json.dumps(row, default=_plain) + "\n" for row in rows).encode())
+
+
+def _plain(value: Any) -> Any:
+    """For JSON: a number of NumPy as Python's, everything else as its text."""
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def known_suffix(path: AnyPath, known: Sequence[str], what: str) -> str:

@@ -28,7 +28,7 @@ from scipy import sparse
 from tutelage.arrays import Flags, Indices
 from tutelage.model.inputs import choice_of_entry
 from tutelage.model.mdp import MDP, absorbing_states
-from tutelage.model.names import GridNames, Labels, Names, as_json, as_name, is_hashable, suggestion
+from tutelage.model.names import GridNames, Names, as_name, is_hashable, suggestion
 from tutelage.outcomes import InvalidModel
 
 # The choice of a last visit that is not known.
@@ -239,31 +239,19 @@ def to_columns(mdp: MDP, states: Indices, offsets: Indices, choices: Indices | N
 
 
 def to_lines(mdp: MDP | None, states: Indices, offsets: Indices, choices: Indices | None) -> Columns:
-    """A row for each demonstration, with names; with numbers if there are none, or JSON would not return the same."""
-    taken = np.zeros(0, np.int64) if choices is None else choices
-    named = None if mdp is None else _names_in(mdp.names, np.unique(states), np.unique(taken[taken != UNKNOWN]))
-    key = "choices" if named is None else "actions"
-    state, action = named or (int, int)
-    cuts = offsets[1:-1]
-    lines = {"states": [[state(number) for number in part.tolist()] for part in np.split(states, cuts)]}
+    """A row for each demonstration, with names; with numbers if there are none, or one would be read as missing."""
+    taken = [] if choices is None else choices.tolist()
+    key, visits, actions = "choices", states.tolist(), [None if choice == UNKNOWN else choice for choice in taken]
+    if mdp is not None and (mdp.names.states is not None or mdp.names.choices is not None):
+        named = to_columns(mdp, states, offsets, choices)
+        names = [*named["state"], *named.get("action", ())]
+        if sum(map(is_missing, names)) == taken.count(UNKNOWN):
+            key, visits, actions = "actions", named["state"], named.get("action", [])
+    parts = [slice(*ends) for ends in pairwise(offsets.tolist())]
+    lines = {"states": [visits[part] for part in parts]}
     if choices is not None:
-        known = (part[part != UNKNOWN].tolist() for part in np.split(choices, cuts))
-        lines[key] = [[action(number) for number in part] for part in known]
+        lines[key] = [[action for action in actions[part] if action is not None] for part in parts]
     return lines
-
-
-def _names_in(labels: Labels, states: Indices, choices: Indices) -> tuple[Callable[[int], Any], ...] | None:
-    """Functions to the names of these states and choices, as JSON has them; None if it would not return the same."""
-    if labels.states is None and labels.choices is None:
-        return None
-    tables = []
-    for numbers, name_of in ((states, labels.state_name), (choices, labels.choice_name)):
-        names = [name_of(number) for number in numbers.tolist()]
-        told = [as_json(name) for name in names]
-        if any(map(is_missing, names)) or [as_name(name) for name in told] != names:
-            return None
-        tables.append(dict(zip(numbers.tolist(), told, strict=True)).__getitem__)
-    return tuple(tables)
 
 
 def with_known_ends(

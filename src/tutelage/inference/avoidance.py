@@ -262,7 +262,8 @@ class _Inference:
             if np.abs(without[i]).max(initial=0.0) > 1e-3:
                 along = without[:, np.abs(without[i]).argmax()]
                 others = [names[active[m]] for m in np.flatnonzero(np.abs(along) > 1e-3) if m != i]
-                reasons[k] = f"only its combination with {', '.join(others)} is" if others else "it makes no difference"
+                combined = f"only its combination with {', '.join(others)} is determined"
+                reasons[k] = combined if others else "it makes no difference"
         return reasons
 
     def _p_value(self, fit: _Fit, column: int) -> float:

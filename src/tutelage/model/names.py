@@ -261,16 +261,16 @@ def to_json(names: Names | GridNames | ChoiceNames) -> NDArray[np.uint8]:
     if isinstance(names, GridNames):
         data: Any = {"rows": names.n_rows, "columns": names.n_columns, "end": names.has_end}
     else:
-        data = [as_json(name) for name in (names.stored if isinstance(names, ChoiceNames) else names)]
+        data = [_plain(name) for name in (names.stored if isinstance(names, ChoiceNames) else names)]
     return np.frombuffer(json.dumps(data, ensure_ascii=False).encode(), dtype=np.uint8)
 
 
-def as_json(name: Any) -> Any:
+def _plain(name: Any) -> Any:
     """A name as JSON data."""
     if isinstance(name, np.generic):
         name = name.item()
     if type(name) is tuple:
-        return [as_json(part) for part in name]
+        return [_plain(part) for part in name]
     is_plain = name is None or type(name) in (str, int, float, bool)
     return name if is_plain else check_name(str(name), "a state or an action")
 
