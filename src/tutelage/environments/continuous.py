@@ -205,11 +205,16 @@ def discretise(
     features = {"reward": (reward, reward_names)}
     if preference is not None:
         features["preference"] = (preference, preference_names)
-    return _model(world, floats(start, "start", ndim=np.ndim(start)), discount, goals, names, features)
+    starts = np.atleast_2d(floats(start, "start", ndim=min(np.ndim(start), 2)))
+    if not starts.size or starts.shape[1] != len(counts):
+        raise InvalidModel(
+            f"start must have {len(counts)} coordinates, or a row of so many for each start, got {start!r}"
+        )
+    return _model(world, starts, discount, goals, names, features)
 
 
 def _model(
-    world: World, start: Matrix, discount: float, goals: Sequence[str] | None, names: Sequence[str], features: _Given
+    world: World, starts: Matrix, discount: float, goals: Sequence[str] | None, names: Sequence[str], features: _Given
 ) -> Discretised:
     points, n_actions = _points(world.axes), len(world.actions)
     at_points = [world.end_of(x) for x in points]
@@ -227,7 +232,6 @@ def _model(
     reached = _reached(world, moves, np.array([number.get(end, -1) for end in at_moves]), stands, n_states)
     mean = sparse.kron(sparse.eye_array(len(points) * n_actions), world.shares[None, :], format="csr")
     stays = sparse.eye_array(n_states, format="csr")[np.arange(len(points), n_states).repeat(n_actions)]
-    starts = np.atleast_2d(start)
     mdp = MDP.from_choices(
         sparse.vstack([mean @ reached, stays]),
         np.arange(n_states + 1) * n_actions,
