@@ -119,7 +119,7 @@ def test_the_examples_of_the_help_run(tmp_path, monkeypatch):
     Path("plan.toml").write_text(
         '[[domain]]\nworld = "text:0:4"\n[[learner]]\npreferences = "L2"\n[[teacher]]\nname = "agnostic"\n'
     )
-    domain = tl.object_world(size=6, seed=0).domain("L5")
+    domain = tl.object_world(size=6, seed=3).domain("L5")
     walks = tl.sample_demonstrations(domain, tl.uniform_policy(domain.mdp), 50, rng=0)
     tl.save_demonstrations(walks, "walks.npz")
     commands = []

@@ -10,7 +10,7 @@ import networkx
 import numpy as np
 import pandas
 import pytest
-from cli_support import printed, shown
+from cli_support import printed, refusal, shown
 from typer.testing import CliRunner
 
 import tutelage as tl
@@ -260,6 +260,19 @@ def test_trips_from_other_starts_are_compared_from_there(tmp_path):
     assert known["done"] == pytest.approx(2.5, abs=1e-6)
     text = printed("learn", "--domain", domain, "--demonstrations", str(trips), "--model", "hard")
     assert "begins in other states than the domain" in text
+
+
+def test_what_was_recorded_is_printed_where_no_policy_keeps_the_default_allowance(tmp_path, monkeypatch, capsys):
+    """Of a recording one wants to know first what it shows; the default allows nothing of any preference."""
+    (tmp_path / "roads.csv").write_text("from,to,km,kind\na,b,5,lane\nb,c,1,road\na,c,9,road\n")
+    domain, trips = str(tmp_path / "roads.npz"), tmp_path / "trips.csv"
+    trips.write_text("episode,state\n0,a\n0,b\n0,c\n1,a\n1,c\n")
+    graph = ("import", "graph", str(tmp_path / "roads.csv"), "--start", "a", "--goal", "c", "--rewards", "km")
+    printed(*graph, "--preferences", "kind=road", "--discount", "1", "-o", domain)
+    common = ("learn", "--domain", domain, "--demonstrations", str(trips))
+    code, told = refusal(common, monkeypatch, capsys)
+    assert code == 1 and "recorded kind road: 5 +- 4 for each journey, from 1 to 9 --allowance recorded" in told
+    assert "recorded kind road: 5" in printed(*common, "--allowance", "recorded")
 
 
 @pytest.mark.parametrize(

@@ -207,14 +207,22 @@ def learn(
     [bold]tutelage learn --domain roads.npz --demonstrations trips.csv --allowance recorded --weights km=-1
     --then-teach[/bold]
     """
+    from tutelage.data.describing import recorded_features, recorded_lines
+
     about = chosen.subject(demonstrations)
     log: Any = about.log
     _, player = chosen.player(about)
     # How often the recording begins in each state (S,), where it begins in others than the domain.
     initial, starts = about.known.mdp.initial, log.states[log.offsets[:-1]]
     shares = np.bincount(starts, minlength=len(initial)) / log.n if (initial[starts] == 0).any() else None
-    with progress("learning", None):
-        response = player.respond(tl.Lesson.from_demonstrations(about.known, log, start=shares))
+    head = f"{log} in {demonstrations}"
+    try:
+        with progress("learning", None):
+            response = player.respond(tl.Lesson.from_demonstrations(about.known, log, start=shares))
+    except tl.InfeasibleConstraints:
+        advice = "--allowance recorded is what the recording keeps; the default is 0 of everything"
+        complain("\n".join([head, *recorded_lines(recorded_features(about.known, log)), advice]))
+        raise
     data, lines = _learned(about, log, response)
     shown = None
     if then_teach:
@@ -226,8 +234,7 @@ def learn(
     if shown is not None:
         data |= shown.as_data()
         lines.append(shown.text(full=full))
-    text = "\n".join([f"{log} in {demonstrations}", *lines])
-    return data, [text], _write_shown(shown, instead)
+    return data, ["\n".join([head, *lines])], _write_shown(shown, instead)
 
 
 def _learned(about: Subject, log: "tl.Demonstrations", response: "tl.Response") -> tuple[dict[str, Any], list[str]]:
@@ -276,11 +283,11 @@ def infer(
 
     The domain must have every preference feature that the learner might have: do not give --learner to teach.
 
-    [bold]tutelage teach --world published:0:6 --teacher adaptive-bilevel --save rounds.npz[/bold]
+    [bold]tutelage teach --world published:3:6 --teacher adaptive-bilevel --save rounds.npz[/bold]
 
-    [bold]tutelage infer --world published:0:6 --rounds rounds.npz[/bold]
+    [bold]tutelage infer --world published:3:6 --rounds rounds.npz[/bold]
 
-    [bold]tutelage infer --world published:0:6 --demonstrations walks.npz --weights 1,0.9,0.2[/bold]
+    [bold]tutelage infer --world published:3:6 --demonstrations walks.npz --weights 1,0.9,0.2[/bold]
     """
     if (rounds is None) == (demonstrations is None):
         raise InvalidInput("give either --rounds or --demonstrations")
