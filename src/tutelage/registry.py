@@ -12,13 +12,13 @@ import warnings
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
-from difflib import get_close_matches
 from enum import Enum
 from importlib.metadata import entry_points
 from importlib.resources import files
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tutelage.model.names import unknown
 from tutelage.outcomes import InvalidInput
 
 if TYPE_CHECKING:
@@ -216,14 +216,10 @@ def register_teacher(
 
 
 def look_up(table: Mapping[str, ValueT], name: str, what: str, owner: str = "") -> ValueT:
-    """The entry of a name. The error for an unknown name has the nearest known one, or the first ones."""
-    if name in table:
-        return table[name]
-    advice = "there are " + ", ".join([*table][:5]) + (f" and {len(table) - 5} more" if len(table) > 5 else "")
-    for near in get_close_matches(name, table, 1):
-        advice = f"did you mean {near}?"
-    missing = f"{owner} has no {what}" if owner else f"there is no {what}"
-    raise InvalidInput(f"{missing} {name!r}" + (f"; {advice}" if table else ""))
+    """The entry of a name."""
+    if name not in table:
+        raise unknown(name, [*table], what, owner)
+    return table[name]
 
 
 def make_teacher(

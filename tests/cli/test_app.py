@@ -42,7 +42,7 @@ import tutelage as tl
             1,
             "allow at least that much more",
         ),
-        (("reproduce", "table9"), 2, "there is no table or figure 'table9'; did you mean table1"),
+        (("reproduce", "table9"), 2, "there is no table or figure 'table9'; did you mean 'table1'"),
         (("reproduce", "figure1", "--backend", "dask"), 2, "needed for the backend 'dask'"),
         (("reproduce", "figure1", "--backend", "threads"), 2, "backend must be 'processes' or 'dask'"),
         (("reproduce", "figure1", "--address", "tcp://127.0.0.1:1"), 2, "needed for the backend 'dask'"),

@@ -62,8 +62,9 @@ def test_a_repeated_row_is_refused_and_alternating_episodes_are_not(seed, tmp_pa
     if (table.step > 0).any():
         with pytest.raises(InvalidModel, match="sort the rows by step"):
             tl.Demonstrations.from_frame(domain, turned)
-    free = tl.Demonstrations.from_frame(domain, table.assign(step="walked on"))
-    same(free, shown)
+    same(tl.Demonstrations.from_frame(domain, table.assign(step="walked on")), shown)
+    with pytest.raises(InvalidModel, match="the columns have different lengths"):
+        tl.Demonstrations.from_frame(domain, shown.to_frame() | {"step": []})
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -16,15 +16,15 @@ from tutelage.experiments.run import compute_row
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"domian": []}, "a plan has no entry 'domian'; did you mean domain"),
+        ({"domian": []}, "a plan has no entry 'domian'; did you mean 'domain'"),
         ({"domain": []}, r"has no \[\[domain\]\]"),
         ({"domain": [{"weights": [1]}]}, "needs either file"),
         ({"domain": [{"world": "published:0"}]}, "names no world"),
-        ({"learner": [{"model": "sotf"}]}, "no learner model 'sotf'; did you mean soft"),
+        ({"learner": [{"model": "sotf"}]}, "no learner model 'sotf'; did you mean 'soft'"),
         ({"learner": [{"preferences": "green"}]}, "no preference 'green'"),
         ({"learner": [{"preferences": "L2", "allowance": {"yellow": 1}}]}, "text:0:4 has no preference 'yellow'"),
         ({"learner": [{"penalty": 3}]}, r"\[\[learner\]\] has no entry 'penalty'"),
-        ({"teacher": [{"name": "agnostik"}]}, "did you mean agnostic"),
+        ({"teacher": [{"name": "agnostik"}]}, "did you mean 'agnostic'"),
         ({"teacher": [{"max_rounds": 2}]}, "there is no teacher ''"),
         ({"teacher": [{"name": "bilevel", "cells": 3}]}, "'bilevel' has no option 'cells'"),
         ({"seeds": [0.5]}, "seeds must be a list of integers"),

@@ -7,14 +7,10 @@ def main() -> None:
     """The entry point: an error is one sentence and an exit code, not a traceback."""
     try:
         # Imported here, so that an interrupt during these imports ends as any other does.
-        from rich.console import Console
-
         from tutelage.cli.app import make_app
-        from tutelage.cli.printing import complain, complain_of_file, end_unread
+        from tutelage.cli.printing import complain, complain_of_file
         from tutelage.outcomes import TutelageError
 
-        # rich itself, which also prints help, ends the program with code 1 and no message when the reader has gone.
-        Console.on_broken_pipe = end_unread  # type: ignore[method-assign, assignment]
         try:
             make_app()()
         except TutelageError as error:

@@ -67,14 +67,13 @@ def sweep(
     On a cluster: tutelage sweep plan.toml --address tcp://127.0.0.1:8786
     """
     from tutelage.experiments import means, run, sweeps
+    from tutelage.pictures.domains import without_suffix
 
     tasks, kept = sweeps.open_sweep(plan, out, retry=retry)
     _compute("sweep", tasks, kept, run.Backend(jobs or os.cpu_count() or 1, address))
     result = sweeps.collected(tasks, kept.rows())
     files = [] if picture is None else tl.save_picture(result.picture(), picture)
     if picture is not None and any(row["n_rounds"] > 1 for row in result.rows):
-        from tutelage.pictures.domains import without_suffix
-
         files += tl.save_picture(result.curve_picture(), f"{without_suffix(picture)}-rounds")
     if rows is not None:
         result.to_file(rows)

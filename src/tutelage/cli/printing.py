@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -23,13 +22,17 @@ Result = tuple[Any, ...]
 VERBATIM: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
 
 
-def end_unread(console: Console) -> NoReturn:
+def _end_unread(console: Console) -> NoReturn:
     """End the program, because standard output was closed by its reader, such as `head`."""
     # Python would write the rest at exit, and fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     complain("the output was closed before all of it was written")
     # As of a program that the signal SIGPIPE ends.
     sys.exit(141)
+
+
+# rich itself, which also prints help, ends the program with code 1 and no message when the reader has gone.
+Console.on_broken_pipe = _end_unread  # type: ignore[method-assign, assignment]
 
 
 def as_command(work: Callable[..., Result]) -> Callable[..., None]:
@@ -70,7 +73,9 @@ def show(
     or wrong, for standard error; with any, the program ends with the exit code 3.
     """
     if as_json:
-        text = json.dumps({"files": [*files], **data}, default=_plain)
+        from tutelage.data.files import plain
+
+        text = json.dumps({"files": [*files], **data}, default=plain)
         # JSON has no infinite numbers and no NaN: they become null.
         say(json.dumps(json.loads(text, parse_constant=lambda name: None)))
     else:
@@ -80,13 +85,6 @@ def show(
             complain(sentence)
     if failed:
         raise Exit(3)
-
-
-def _plain(value: Any) -> Any:
-    """For JSON: an array as a list, a dataclass by its fields, everything else as its text."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "") -> Table:

@@ -21,10 +21,7 @@ TIME_HELP = "Seconds after which to stop with the lesson and the bound found so 
 SHOW_HELP = "Print at most this many demonstrations of the lesson, by name, with their shares and features."
 DEMONSTRATIONS_HELP = "Write the demonstrations to this .jsonl, .csv, .geojson or .gpx file; as many as --show, or 20."
 POLICY_HELP = "Write the policy of the lesson to this .csv or .jsonl file, a line for each visited state and choice."
-PICTURE_HELP = (
-    "Draw the world, or features and map of a domain, and what was learned, with --show also routes; "
-    "adds .png and .svg."
-)
+PICTURE_HELP = "Draw the world or domain, and what was learned, with --show also routes; .png and .svg are added."
 RECORDING_HELP = "The recording: .csv with a line per visit, .jsonl with a line per episode, or .npz."
 THEN_HELP = "Then plan what to show instead, for the true weights, by --teacher."
 SHOWN_HELP = "With --then-teach: print at most this many demonstrations to show instead."
@@ -103,13 +100,13 @@ def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = Non
 
 def _write_shown(shown: "tl.Shown | None", path: Path | None) -> list[Path]:
     """Write demonstrations to a .jsonl, .csv, .geojson or .gpx file, if there are any and a path was given."""
-    from tutelage.data.files import known_suffix, write_table, write_whole
+    from tutelage.data.files import known_suffix, plain, write_table, write_whole
 
     if not shown or path is None:
         return []
     suffix = known_suffix(path, (".csv", ".jsonl", ".geojson", ".gpx"), "demonstrations to show")
     if suffix == ".jsonl":
-        write_whole(path, "".join(json.dumps(item.as_data(), default=str) + "\n" for item in shown).encode())
+        write_whole(path, "".join(json.dumps(item.as_data(), default=plain) + "\n" for item in shown).encode())
     elif suffix in (".geojson", ".gpx"):
         write_whole(path, (shown.to_gpx() if suffix == ".gpx" else shown.to_geojson()).encode())
     else:

@@ -16,6 +16,7 @@ import stat
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -184,12 +185,14 @@ def write_table(columns: Mapping[str, Sequence[Any]], path: AnyPath) -> None:
         write_whole(path, to_csv(columns))
         return
     rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-    write_whole(path, "".join(json.dumps(row, default=_plain) + "\n" for row in rows).encode())
+    write_whole(path, "".join(json.dumps(row, default=plain) + "\n" for row in rows).encode())
 
 
-def _plain(value: Any) -> Any:
-    """For JSON: a number of NumPy as Python's, everything else as its text."""
-    return value.item() if isinstance(value, np.generic) else str(value)
+def plain(value: Any) -> Any:
+    """For JSON: an array as a list, a dataclass by its fields, everything else as its text."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def known_suffix(path: AnyPath, known: Sequence[str], what: str) -> str:

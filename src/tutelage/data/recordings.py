@@ -62,9 +62,7 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
     is_true = cache(_is_true)
     states, choices, rows = list[int](), list[int](), list[int]()
     offsets, ended = [0], list[bool]()
-    rows_of = _episodes(given["episode"], row_name)
-    if "step" in getattr(frame, "keys", list)() and "step" not in columns.values():
-        _check_steps(rows_of, column(frame, "step"), row_name)
+    rows_of = _episodes(given["episode"], given.get("step", unknown), row_name)
     for name, members in rows_of.items():
         has_ended = False
         for row in members:
@@ -101,25 +99,21 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
     return np.array(states), np.array(offsets), taken, np.array(ended), place
 
 
-def _episodes(names: list[Any], row_name: Callable[[int], str]) -> dict[Any, list[int]]:
-    """The rows of each episode."""
+def _episodes(names: list[Any], steps: list[Any], row_name: Callable[[int], str]) -> dict[Any, list[int]]:
+    """The rows of each episode; refused where its steps, if they are whole numbers, do not rise."""
     rows_of: dict[Any, list[int]] = {}
-    for row, name in enumerate(names):
+    last: dict[Any, int] = {}
+    for row, (name, step) in enumerate(zip(names, map(whole, steps), strict=True)):
         try:
             rows_of.setdefault(name, []).append(row)
         except TypeError as error:
             raise InvalidModel(f"{row_name(row)}: {_told(error, [name])}") from error
+        if step is not None and step <= last.get(name, step - 1):
+            told = f"step {step} of episode {name!r} follows its step {last[name]}"
+            raise InvalidModel(f"{row_name(row)}: {told}; remove repeated rows, or sort the rows by step")
+        if step is not None:
+            last[name] = step
     return rows_of
-
-
-def _check_steps(rows_of: Mapping[Any, list[int]], steps: Sequence[Any], row_name: Callable[[int], str]) -> None:
-    """Refuse an episode whose steps, where they are whole numbers, do not rise, as where a row is repeated."""
-    numbers = {row: number for row, number in enumerate(map(whole, steps)) if number is not None}
-    for name, members in rows_of.items():
-        for before, row in pairwise(row for row in members if row in numbers):
-            if numbers[row] <= numbers[before]:
-                told = f"step {numbers[row]} of episode {name!r} follows its step {numbers[before]}"
-                raise InvalidModel(f"{row_name(row)}: {told}; remove repeated rows, or sort the rows by step")
 
 
 def _told(error: Exception, values: Sequence[Any]) -> str:

@@ -99,7 +99,7 @@ class Shown(Readable, Sequence[ShownDemonstration]):
         """All demonstrations, turn by turn; full: every step."""
         kind = "every route of the policy" if self.is_whole else "selected trajectories of the policy"
         number = f"{len(self)} demonstration{'' if len(self) == 1 else 's'}"
-        exact = self.distance <= 1e-9 * (1 + np.linalg.norm(self.expectation))
+        exact = self.distance <= 1e-9 * np.linalg.norm(self.expectation)
         mean = "equals the lesson" if exact else f"is {self.distance:.2g} from the lesson"
         head = f"What to show: {number}, {kind}; their mean {mean}."
         warned = [f"Warning: {sentence}" for sentence in self.warnings]

@@ -205,17 +205,15 @@ def discretise(
     features = {"reward": (reward, reward_names)}
     if preference is not None:
         features["preference"] = (preference, preference_names)
-    starts = np.atleast_2d(floats(start, "start", ndim=min(np.ndim(start), 2)))
-    if not starts.size or starts.shape[1] != len(counts):
-        raise InvalidModel(
-            f"start must have {len(counts)} coordinates, or a row of so many for each start, got {start!r}"
-        )
-    return _model(world, starts, discount, goals, names, features)
+    return _model(world, floats(start, "start", ndim=np.ndim(start)), discount, goals, names, features)
 
 
 def _model(
-    world: World, starts: Matrix, discount: float, goals: Sequence[str] | None, names: Sequence[str], features: _Given
+    world: World, start: Matrix, discount: float, goals: Sequence[str] | None, names: Sequence[str], features: _Given
 ) -> Discretised:
+    starts, dimension = np.atleast_2d(start), len(world.axes)
+    if not starts.size or starts.shape[1:] != (dimension,):
+        raise InvalidModel(f"start must have {dimension} coordinates, or a row of so many for each start")
     points, n_actions = _points(world.axes), len(world.actions)
     at_points = [world.end_of(x) for x in points]
     moves = _walked(world, points, at_points)
