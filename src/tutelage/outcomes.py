@@ -142,9 +142,7 @@ class OutOfTime(NotConverged):
     def __init__(self, stage: str, n_steps: int, residual: float, answer: Any = None) -> None:
         left = f", with a gap of {residual:.3g}" if residual < math.inf else ""
         kept = "" if answer is None else "; what is known so far is the `answer` of this error"
-        message = (
-            f"the time limit was reached before there was a result ({stage}: {n_steps}{left}); give more time{kept}"
-        )
+        message = f"the time limit was reached before a result ({stage}: {n_steps}{left}); give more time{kept}"
         super().__init__(message, residual=residual, n_steps=n_steps, answer=answer)
         self.stage = stage
 

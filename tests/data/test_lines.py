@@ -1,7 +1,7 @@
 """Demonstrations in files: both formats return the same demonstrations, and damaged files are refused."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -79,7 +79,14 @@ def _reversed(mdp: MDP) -> MDP:
     return MDP(rows, first, mdp.initial[order], discount, labels=labels)
 
 
-@pytest.mark.parametrize("name", [None, "", object(), (np.int64(2), 1)], ids=["None", "empty", "object", "tuple"])
+@dataclass(frozen=True)
+class Ward:
+    side: str
+
+
+@pytest.mark.parametrize(
+    "name", [None, "", Ward("north"), (np.int64(2), 1)], ids=["None", "empty", "dataclass", "tuple"]
+)
 def test_names_that_json_does_not_have_come_back_too(tmp_path, name):
     mdp = MDP.from_choices([[0, 1.0], [0, 1.0]], [0, 1, 2], [1, 0], 0.9, state_names=[name, "end"])
     shown = Demonstrations.from_sequences(mdp, [[0, 1]], [[0]])

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -73,9 +74,7 @@ def show(
     or wrong, for standard error; with any, the program ends with the exit code 3.
     """
     if as_json:
-        from tutelage.data.files import plain
-
-        text = json.dumps({"files": [*files], **data}, default=plain)
+        text = json.dumps({"files": [*files], **data}, default=_plain)
         # JSON has no infinite numbers and no NaN: they become null.
         say(json.dumps(json.loads(text, parse_constant=lambda name: None)))
     else:
@@ -85,6 +84,13 @@ def show(
             complain(sentence)
     if failed:
         raise Exit(3)
+
+
+def _plain(value: Any) -> Any:
+    """For JSON: an array as a list, a dataclass by its fields, everything else as its text."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "") -> Table:

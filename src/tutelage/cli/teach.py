@@ -100,13 +100,13 @@ def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = Non
 
 def _write_shown(shown: "tl.Shown | None", path: Path | None) -> list[Path]:
     """Write demonstrations to a .jsonl, .csv, .geojson or .gpx file, if there are any and a path was given."""
-    from tutelage.data.files import known_suffix, plain, write_table, write_whole
+    from tutelage.data.files import known_suffix, write_table, write_whole
 
     if not shown or path is None:
         return []
     suffix = known_suffix(path, (".csv", ".jsonl", ".geojson", ".gpx"), "demonstrations to show")
     if suffix == ".jsonl":
-        write_whole(path, "".join(json.dumps(item.as_data(), default=plain) + "\n" for item in shown).encode())
+        write_whole(path, "".join(json.dumps(item.as_data(), default=str) + "\n" for item in shown).encode())
     elif suffix in (".geojson", ".gpx"):
         write_whole(path, (shown.to_gpx() if suffix == ".gpx" else shown.to_geojson()).encode())
     else:

@@ -16,7 +16,6 @@ import stat
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -185,14 +184,9 @@ def write_table(columns: Mapping[str, Sequence[Any]], path: AnyPath) -> None:
         write_whole(path, to_csv(columns))
         return
     rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-    write_whole(path, "".join(json.dumps(row, default=plain) + "\n" for row in rows).encode())
-
-
-def plain(value: Any) -> Any:
-    """For JSON: an array as a list, a dataclass by its fields, everything else as its text."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+    # A number of NumPy becomes one of Python, and what JSON does not have its text.
+    lines = (json.dumps(row, default=lambda value: getattr(value, "tolist", value.__str__)()) for row in rows)
+    write_whole(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def known_suffix(path: AnyPath, known: Sequence[str], what: str) -> str:
