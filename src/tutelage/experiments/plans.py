@@ -192,10 +192,8 @@ def _learners(entry: Mapping[str, Any], own: Players, version: str) -> Iterator[
 
 def _amount(name: str, given: Any) -> Any:
     """A count, or the text of a share of the discounted time, such as 5%."""
-    if not isinstance(given, str) or not given.endswith("%"):
-        return AMOUNT.read(name, given)
-    read_allowance(given)
-    return given
+    is_share = isinstance(given, str) and given.endswith("%") and read_allowance(given)
+    return given if is_share else AMOUNT.read(name, given)
 
 
 def _teachers(entry: Mapping[str, Any], own: Players, version: str) -> Iterator[TeacherSetting]:
