@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from tutelage.cli import main
 from tutelage.cli.app import make_app
+from tutelage.outcomes import TutelageError
 
 PROGRAM = "import sys; from tutelage.cli import main; sys.argv[0] = 'tutelage'; main()"
 
@@ -16,15 +17,17 @@ STREETS = str(Path(__file__).parents[1] / "examples" / "data" / "streets.csv")
 ROADS = ["--start", "7106818623", "--goal", "42431078", "--duration", "km", "--rewards", "km", "--names", "name"]
 
 
-def printed(*arguments: str) -> str:
+def printed(*arguments: str, code: int = 0) -> str:
     result = CliRunner().invoke(make_app(), [*arguments])
-    assert result.exit_code == 0, result.output
+    if isinstance(result.exception, TutelageError):
+        raise result.exception
+    assert result.exit_code == code, result.output
     return result.stdout
 
 
-def shown(*arguments: str) -> dict:
+def shown(*arguments: str, code: int = 0) -> dict:
     """The JSON object that `--json` prints. Nothing else may be printed."""
-    text = printed(*arguments, "--json")
+    text = printed(*arguments, "--json", code=code)
     found, end = json.JSONDecoder().raw_decode(text)
     assert text[end:] == "\n"
     return found

@@ -100,7 +100,7 @@ def test_a_decorated_learner_is_available_everywhere(registered):
     (_, sent), *_, (event, _) = taught(teaching("agnostic", learner_fields("one_step", "L2"), max_rounds=1))
     assert event == "end" and sent["certificate"] is None and sent["weights"] == [] and sent["preferences"] == []
     wrong = CliRunner().invoke(make_app(), [*asked, "--learner-option", "rat=0.9"])
-    assert wrong.exit_code == 1 and "did you mean rate?" in str(wrong.exception)
+    assert wrong.exit_code == 1 and "did you mean 'rate'?" in str(wrong.exception)
 
 
 def test_a_decorated_teacher_is_told_what_it_knows(registered):
@@ -111,7 +111,7 @@ def test_a_decorated_teacher_is_told_what_it_knows(registered):
     learner = SequentialLearner(DOMAIN)
     assert make_teacher("ahead", DOMAIN, WORLD.true_weights, learner, n_tried=2).learner is learner
     assert TEACHERS["ahead"].options == {"n_tried": Option("n tried", 3)} and TEACHERS["ahead"].is_adaptive
-    with pytest.raises(InvalidInput, match="there is no value of knows 'learners'; did you mean learner"):
+    with pytest.raises(InvalidInput, match="there is no value of knows 'learners'; did you mean 'learner'"):
         tl.register_teacher("behind", knows="learners")(ahead)
 
 
@@ -134,7 +134,7 @@ def test_players_of_an_installed_package_are_at_the_command_line(tmp_path):
     ended = subprocess.run([*command, "--model", "one-step"], capture_output=True, text=True, env=env)
     assert ended.returncode == 0 and "no certificate" in ended.stdout
     unknown = subprocess.run([*command, "--model", "one-stop"], capture_output=True, text=True, env=env)
-    assert unknown.returncode == 2 and "did you mean one_step?" in unknown.stderr
+    assert unknown.returncode == 2 and "did you mean 'one_step'?" in unknown.stderr
     assert (
         "the entry point 'lost' of tutelage.learners (nowhere:Lost) is left out: ModuleNotFoundError" in unknown.stderr
     )
@@ -174,11 +174,11 @@ def test_every_learner_model_of_the_registry_responds(model):
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_known_ones():
-    with pytest.raises(tl.InvalidInput, match="there is no teacher 'bilevl'; did you mean bilevel"):
+    with pytest.raises(tl.InvalidInput, match="there is no teacher 'bilevl'; did you mean 'bilevel'"):
         make_teacher("bilevl", DOMAIN, WORLD.true_weights, make_learner("soft", DOMAIN))
-    with pytest.raises(tl.InvalidInput, match="no option of 'bilevel' 'max_cell'; did you mean max_cells"):
+    with pytest.raises(tl.InvalidInput, match="'bilevel' has no option 'max_cell'; did you mean 'max_cells'"):
         make_teacher("bilevel", DOMAIN, WORLD.true_weights, make_learner("soft", DOMAIN), max_cell=1)
-    with pytest.raises(tl.InvalidInput, match="there is no learner model 'sofd'; did you mean soft"):
+    with pytest.raises(tl.InvalidInput, match="there is no learner model 'sofd'; did you mean 'soft'"):
         make_learner("sofd", DOMAIN)
 
 
@@ -206,5 +206,5 @@ def test_an_allowance_may_be_given_for_each_preference():
 
 
 def test_an_option_of_a_player_without_options_is_refused_in_one_sentence():
-    with pytest.raises(tl.InvalidInput, match=r"^there is no option of 'agnostic' 'nope'; it has none$"):
-        look_up({}, "nope", "option of 'agnostic'")
+    with pytest.raises(tl.InvalidInput, match=r"^'agnostic' has no option 'nope'; there are none$"):
+        look_up({}, "nope", "option", "'agnostic'")

@@ -87,6 +87,8 @@ def any_array(values: ArrayLike, name: str) -> NDArray[Any]:
     """The values as an array of the type that NumPy infers; ragged nesting is refused."""
     if isinstance(values, Mapping):
         raise InvalidModel(f"{name} must be an array of numbers, not a mapping; give a list of the numbers, in order")
+    if np.ma.is_masked(values):
+        raise InvalidModel(f"{name} has masked entries, which are no numbers; fill them first, as by .filled(0)")
     try:
         return np.asarray(values)
     except ValueError as error:
@@ -106,7 +108,7 @@ def floats(values: ArrayLike, name: str, *, ndim: int) -> NDArray[np.float64]:
         raise InvalidModel(f"{name} must be an array of numbers, not of {kind}")
     try:
         array = np.array(given, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidModel(f"{name} must be an array of numbers: {error}") from error
     if array.ndim != ndim:
         axes = "axis" if ndim == 1 else "axes"
@@ -130,10 +132,10 @@ def integers(values: ArrayLike, name: str, n_states: int | None = None) -> Indic
         raise InvalidModel(f"{name} must be a vector, got shape {array.shape}")
     if array.size and array.dtype.kind not in "iuf":
         raise InvalidModel(f"{name} must hold whole numbers, got {array.dtype}")
-    if array.dtype.kind == "f":
+    if array.dtype.kind != "i":
         # Doubles beyond 2**53 skip whole numbers; no model has that many states.
         is_wrong = ~(np.abs(array) < 2.0**53) | (array != np.floor(array))
-        refuse(is_wrong, lambda i: f"{name}[{i}] is {array[i]}; every entry must be a whole number")
+        refuse(is_wrong, lambda i: f"{name}[{i}] is {array[i]}; every entry must be a whole number below 2**53")
     numbers = array.astype(np.int64)
     if n_states is not None:
         is_wrong = (numbers < 0) | (numbers >= n_states)

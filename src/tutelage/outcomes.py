@@ -140,8 +140,9 @@ class OutOfTime(NotConverged):
     """The time limit was reached. stage: what was being computed."""
 
     def __init__(self, stage: str, n_steps: int, residual: float, answer: Any = None) -> None:
-        left = f" and a gap of {residual:.3g}" if residual < math.inf else ""
-        message = f"the time limit was reached after {n_steps} {stage}{left}; give more time, or use `answer`"
+        left = f", with a gap of {residual:.3g}" if residual < math.inf else ""
+        kept = "" if answer is None else "; what is known so far is the `answer` of this error"
+        message = f"the time limit was reached before a result ({stage}: {n_steps}{left}); give more time{kept}"
         super().__init__(message, residual=residual, n_steps=n_steps, answer=answer)
         self.stage = stage
 
@@ -164,9 +165,10 @@ class InfeasibleConstraints(TutelageError, ValueError):
         message: str = "",
     ) -> None:
         self.names, self.least_violation, self.unavoidable = tuple(names), least_violation, unavoidable
-        excesses = ", ".join(
-            f"{name!r} by {at_least(excess)}" for name, excess in zip(names, least_violation, strict=True) if excess > 0
-        )
+        # Beside a real excess, one that is a billion times smaller is rounding.
+        real = 1e-9 * np.max(least_violation, initial=0.0)
+        pairs = zip(names, least_violation, strict=True)
+        excesses = ", ".join(f"{name!r} by {at_least(excess)}" for name, excess in pairs if excess > real)
         n = len(self.names)
         what, least = ("constraint", "it by") if n == 1 else (f"{n} constraints together", "them by in total")
         told = f"no policy satisfies the {what}; the least that any policy must exceed {least}: {excesses}"

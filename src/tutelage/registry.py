@@ -12,13 +12,13 @@ import warnings
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
-from difflib import get_close_matches
 from enum import Enum
 from importlib.metadata import entry_points
 from importlib.resources import files
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tutelage.model.names import unknown
 from tutelage.outcomes import InvalidInput
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Entry:
         """The options, each in its own type. Shares, and values by preference, are checked by the player itself."""
         read = dict(given)
         for name, value in given.items():
-            option = look_up(self.options, name, f"option of {player!r}")
+            option = look_up(self.options, name, "option", repr(player))
             if isinstance(value, str) or not (is_dataclass(value) or hasattr(value, "__len__")):
                 read[name] = option.read(name, value)
         return read
@@ -211,12 +211,11 @@ def register_teacher(
     return TEACHERS.register(name, about=about, label=label, options=options, knows=knows, is_adaptive=is_adaptive)
 
 
-def look_up(table: Mapping[str, ValueT], name: str, what: str) -> ValueT:
-    """The entry of a name. The error for an unknown name lists the nearest known ones."""
-    if name in table:
-        return table[name]
-    near = " or ".join(get_close_matches(name, table) or table)
-    raise InvalidInput(f"there is no {what} {name!r}; {f'did you mean {near}?' if near else 'it has none'}")
+def look_up(table: Mapping[str, ValueT], name: str, what: str, owner: str = "") -> ValueT:
+    """The entry of a name."""
+    if name not in table:
+        raise unknown(name, [*table], what, owner)
+    return table[name]
 
 
 def make_teacher(

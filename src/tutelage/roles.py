@@ -251,6 +251,7 @@ class Response(Readable):
         rows = zip(self.reward_names, lesson.expectation, self.compared, lesson.uncertainty, strict=True)
         for name, shown, done, doubt in rows:
             margin = f" (known to {doubt:.3g})" if doubt > 0 else ""
+            margin = " (one demonstration: its error is unknown)" if np.isinf(doubt) else margin
             given_up = f"gives up {shown - done:.4g}" if shown > done else f"does {done - shown:.4g} more"
             verdict = "matched" if abs(shown - done) <= 1e-6 * (1 + abs(shown)) else given_up
             lines.append(f"  {name}: shown {in_digits(shown, size)}{margin}, done {in_digits(done, size)}: {verdict}")

@@ -173,7 +173,7 @@ def _costs_in_words(costs: "Costs") -> list[str]:
         gain, loss = (f"+{number:.4g}" if number == number else "-" for number in (cost.gain, cost.loss))
         lines.append(f"  {cost.name:{longest}} {in_digits(cost.limit, size):>10} {used:>18} {gain:>14} {loss:>11}")
     if math.isnan(costs.within):
-        lines.append("  No policy keeps all of these preferences together, so they have no costs.")
+        lines.append("  No policy keeps all of these preferences together, so they have no prices.")
     return lines
 
 

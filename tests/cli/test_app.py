@@ -42,7 +42,7 @@ import tutelage as tl
             1,
             "allow at least that much more",
         ),
-        (("reproduce", "table9"), 2, "there is no table or figure 'table9'; did you mean table1"),
+        (("reproduce", "table9"), 2, "there is no table or figure 'table9'; did you mean 'table1'"),
         (("reproduce", "figure1", "--backend", "dask"), 2, "needed for the backend 'dask'"),
         (("reproduce", "figure1", "--backend", "threads"), 2, "backend must be 'processes' or 'dask'"),
         (("reproduce", "figure1", "--address", "tcp://127.0.0.1:1"), 2, "needed for the backend 'dask'"),
@@ -55,6 +55,8 @@ import tutelage as tl
         (("teach", "--world", "published:0:5", "--teacher", "agnostic", "--picture", "/"), 2, "needs a file name"),
         (("import", "gymnasium", "text:0:5", "-o", "x.npz"), 2, "Gymnasium cannot make 'text:0:5': "),
         (("import", "gymnasium", "a:b:c:d", "-o", "x.npz"), 2, "Gymnasium cannot make 'a:b:c:d': "),
+        (("demo", "--size", "5", "--allowance", "-1"), 2, "--allowance: a count must be a number of at least zero"),
+        (("demo", "--size", "5", "--allowance", "nan"), 2, "--allowance: a count must be a number of at least zero"),
         (("fly",), 2, "fly"),
     ],
 )
@@ -117,7 +119,7 @@ def test_the_examples_of_the_help_run(tmp_path, monkeypatch):
     Path("plan.toml").write_text(
         '[[domain]]\nworld = "text:0:4"\n[[learner]]\npreferences = "L2"\n[[teacher]]\nname = "agnostic"\n'
     )
-    domain = tl.object_world(size=6, seed=0).domain("L5")
+    domain = tl.object_world(size=6, seed=3).domain("L5")
     walks = tl.sample_demonstrations(domain, tl.uniform_policy(domain.mdp), 50, rng=0)
     tl.save_demonstrations(walks, "walks.npz")
     commands = []

@@ -36,14 +36,20 @@ def test_a_terminal_shows_progress(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--version",), ("teach", "--world", "published:0:5", "--learner", "L1", "--json")]
+    "arguments",
+    [
+        ("--version",),
+        ("--help",),
+        ("sweep", "--help"),
+        ("teach", "--world", "published:0:5", "--learner", "L1", "--json"),
+    ],
 )
 def test_a_reader_that_stops_is_a_sentence_and_the_code_of_sigpipe(arguments):
     """As with `| head`: the reader has closed the pipe before the program writes."""
     ours, theirs = os.pipe()
     os.close(ours)
     ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments, *(("--teacher", "agnostic") if len(arguments) > 1 else ())],
+        [sys.executable, "-c", PROGRAM, *arguments],
         stdout=theirs,
         stderr=subprocess.PIPE,
         text=True,

@@ -127,6 +127,7 @@ def test_an_address_of_another_machine_is_refused():
     refused = CliRunner().invoke(make_app(), ["serve", "--no-browser", "--port", "0", "--host", "192.0.2.1"])
     assert isinstance(refused.exception, tl.Unavailable)
     assert "cannot listen at 192.0.2.1, port 0" in str(refused.exception)
+    assert "--host must be an address of this machine" in str(refused.exception), "another port would not help"
 
 
 def test_the_help_says_what_it_is():

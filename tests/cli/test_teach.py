@@ -10,7 +10,7 @@ import networkx
 import numpy as np
 import pandas
 import pytest
-from cli_support import printed, shown
+from cli_support import printed, refusal, shown
 from typer.testing import CliRunner
 
 import tutelage as tl
@@ -41,6 +41,22 @@ def test_rounds_are_kept_in_a_file_and_the_picture_is_drawn(tmp_path):
     again = tl.load_transcript(kept, tl.object_world(size=8, seed=0).domain("L2"))
     assert [taught.response_reward for taught in again.rounds] == [taught["reward"] for taught in found["rounds"]]
     assert found["files"] == [f"{drawn}.png", f"{drawn}.svg"] and drawn.with_suffix(".png").exists()
+
+
+def test_a_picture_named_with_its_suffix_has_one_suffix(tmp_path):
+    """Also where several pictures are made of one name; folders are made, as they are for every file."""
+    options = ("--model", "hard", "--allowance", "2.5", "--teacher", "aware-cmdp", "--plane", "star,plus")
+    found = shown(
+        *TEACH, *options, "--picture", str(tmp_path / "new" / "p.png"), "--save", str(tmp_path / "a" / "b.npz")
+    )
+    names = ["p-plane.png", "p-plane.svg", "p.png", "p.svg"]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == names
+    assert sorted(Path(path).name for path in found["files"]) == names and (tmp_path / "a" / "b.npz").exists()
+
+
+def test_a_file_of_demonstrations_of_another_format_is_refused_with_all_that_there_are(tmp_path):
+    with pytest.raises(tl.InvalidInput, match=r"\.csv or \.jsonl or \.geojson or \.gpx"):
+        printed(*TEACH, "--teacher", "agnostic", "--demonstrations", str(tmp_path / "d.xyz"))
 
 
 def test_a_domain_from_a_file_is_taught(tmp_path):
@@ -167,7 +183,7 @@ def test_the_rounds_before_a_failure_are_printed(folder, monkeypatch, capsys):
         main()
     told = capsys.readouterr().err
     assert ended.value.code == 1 and "tired" in told
-    assert f"1 rounds were finished; they are saved in {kept}" in told.replace("\n", " ") and " round   lesson" in told
+    assert f"rounds finished: 1; they are saved in {kept}" in told.replace("\n", " ") and " round   lesson" in told
 
 
 def test_a_picture_of_two_features_shows_what_is_reachable_and_accepted(tmp_path):
@@ -244,6 +260,19 @@ def test_trips_from_other_starts_are_compared_from_there(tmp_path):
     assert known["done"] == pytest.approx(2.5, abs=1e-6)
     text = printed("learn", "--domain", domain, "--demonstrations", str(trips), "--model", "hard")
     assert "begins in other states than the domain" in text
+
+
+def test_what_was_recorded_is_printed_where_no_policy_keeps_the_default_allowance(tmp_path, monkeypatch, capsys):
+    """Of a recording one wants to know first what it shows; the default allows nothing of any preference."""
+    (tmp_path / "roads.csv").write_text("from,to,km,kind\na,b,5,lane\nb,c,1,road\na,c,9,road\n")
+    domain, trips = str(tmp_path / "roads.npz"), tmp_path / "trips.csv"
+    trips.write_text("episode,state\n0,a\n0,b\n0,c\n1,a\n1,c\n")
+    graph = ("import", "graph", str(tmp_path / "roads.csv"), "--start", "a", "--goal", "c", "--rewards", "km")
+    printed(*graph, "--preferences", "kind=road", "--discount", "1", "-o", domain)
+    common = ("learn", "--domain", domain, "--demonstrations", str(trips))
+    code, told = refusal(common, monkeypatch, capsys)
+    assert code == 1 and "recorded kind road: 5 +- 4 for each journey, from 1 to 9 --allowance recorded" in told
+    assert "recorded kind road: 5" in printed(*common, "--allowance", "recorded")
 
 
 @pytest.mark.parametrize(

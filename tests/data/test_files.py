@@ -243,6 +243,20 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     assert [entry.name for entry in tmp_path.iterdir()] == ["small.npz"]
 
 
+def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path):
+    """The name of the unfinished file would mean nothing to its reader."""
+    save(SMALL, tmp_path / "new" / "folders" / "small.npz")
+    assert load(tmp_path / "new" / "folders" / "small.npz").mdp.n_states == SMALL.mdp.n_states
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file" / "small.npz", tmp_path / "file" / "more" / "small.npz"):
+        with pytest.raises(Unavailable, match=r"the folder \S+ cannot be made: there is a file in its place"):
+            save(SMALL, path)
+    (tmp_path / "taken.npz").mkdir()
+    with pytest.raises(Unavailable, match=r"taken\.npz cannot be written: Is a directory"):
+        save(SMALL, tmp_path / "taken.npz")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "new", "taken.npz"]
+
+
 def test_a_file_gets_the_permissions_of_any_other_new_file(tmp_path):
     """The permissions are not those of a private temporary file: other users can read it."""
     write_whole(tmp_path / "ours", b"x")

@@ -1,6 +1,7 @@
 """Demonstrations in files: both formats return the same demonstrations, and damaged files are refused."""
 
 import json
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.data.files import load_demonstrations, save, save_demonstrations
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.model.mdp import MDP, Domain
+from tutelage.model.names import Labels
 from tutelage.outcomes import InvalidModel
 
 LINE = MDP.from_choices([[0, 1, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]], [0, 2, 3, 4], [1, 0, 0], 0.9)
@@ -50,6 +52,46 @@ def test_a_line_is_one_demonstration_that_any_program_can_read(tmp_path):
     save_demonstrations(SHOWN, tmp_path / "shown.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "shown.jsonl").read_text().splitlines()]
     assert lines == [{"states": [0, 1, 2], "choices": [0, 2]}, {"states": [0, 0], "choices": [1, 1]}]
+
+
+@given(mdp_and_policy=mdps_with_policy(), seed=SEEDS)
+def test_names_come_back_in_a_domain_of_another_order(tmp_path_factory, mdp_and_policy, seed):
+    """Numbers would silently mean other states there."""
+    mdp, policy = mdp_and_policy
+    names = [("cell", number) if number % 2 else f"s{number}" for number in range(mdp.n_states)]
+    named = replace(mdp, labels=Labels(mdp.first_choice, names, [f"a{number}" for number in range(mdp.n_choices)]))
+    shown = sample_demonstrations(named, policy, 5, rng=seed, truncation_bias=1.0)
+    path = tmp_path_factory.mktemp("files") / "named.jsonl"
+    save_demonstrations(shown, path)
+    assert same(load_demonstrations(path, named), shown)
+    again = load_demonstrations(path, _reversed(named))
+    assert [each.steps for each in again] == [each.steps for each in shown]
+
+
+def _reversed(mdp: MDP) -> MDP:
+    """The same MDP with its states in the other order."""
+    order = np.arange(mdp.n_states)[::-1]
+    choices = np.concatenate([np.arange(*mdp.first_choice[state : state + 2]) for state in order])
+    first = np.append(0, np.cumsum(np.diff(mdp.first_choice)[order]))
+    labels = Labels(first, [mdp.names.states[s] for s in order], [mdp.names.choices[c] for c in choices])
+    discount = mdp.discount if isinstance(mdp.discount, float) else mdp.discount[choices]
+    rows = mdp.transition.toarray()[np.ix_(choices, order)]
+    return MDP(rows, first, mdp.initial[order], discount, labels=labels)
+
+
+@dataclass(frozen=True)
+class Ward:
+    side: str
+
+
+@pytest.mark.parametrize(
+    "name", [None, "", Ward("north"), (np.int64(2), 1)], ids=["None", "empty", "dataclass", "tuple"]
+)
+def test_names_that_json_does_not_have_come_back_too(tmp_path, name):
+    mdp = MDP.from_choices([[0, 1.0], [0, 1.0]], [0, 1, 2], [1, 0], 0.9, state_names=[name, "end"])
+    shown = Demonstrations.from_sequences(mdp, [[0, 1]], [[0]])
+    save_demonstrations(shown, tmp_path / "shown.jsonl")
+    assert same(load_demonstrations(tmp_path / "shown.jsonl", mdp), shown)
 
 
 def test_lines_written_elsewhere_may_number_actions_within_the_state(tmp_path):

@@ -47,6 +47,27 @@ def sampled(seed, n=8):
 
 
 @pytest.mark.parametrize("seed", range(10))
+def test_a_repeated_row_is_refused_and_alternating_episodes_are_not(seed, tmp_path):
+    """A row that was written twice would count as two visits."""
+    domain, shown = sampled(seed)
+    table = pandas.DataFrame(shown.to_frame())
+    rng = np.random.default_rng(seed)
+    same(tl.Demonstrations.from_frame(domain, table.sort_values(["step", "episode"])), shown)
+    row = int(rng.integers(len(table)))
+    twice = pandas.concat([table[: row + 1], table[row:]])
+    twice.to_csv(tmp_path / "twice.csv", index=False)
+    with pytest.raises(InvalidModel, match=rf"step (\d+) of episode '?{table.episode[row]}'? follows its step \1"):
+        tl.load_demonstrations(tmp_path / "twice.csv", domain)
+    turned = table[::-1]
+    if (table.step > 0).any():
+        with pytest.raises(InvalidModel, match="sort the rows by step"):
+            tl.Demonstrations.from_frame(domain, turned)
+    same(tl.Demonstrations.from_frame(domain, table.assign(step="walked on")), shown)
+    with pytest.raises(InvalidModel, match="the columns have different lengths"):
+        tl.Demonstrations.from_frame(domain, shown.to_frame() | {"step": []})
+
+
+@pytest.mark.parametrize("seed", range(10))
 def test_a_frame_a_file_and_back(seed, tmp_path):
     domain, shown = sampled(seed)
     same(tl.Demonstrations.from_frame(domain, shown.to_frame()), shown)

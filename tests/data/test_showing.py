@@ -76,7 +76,7 @@ def test_every_route_of_a_deterministic_world_is_found(seed):
     for item, trajectory in zip(shown, shown.demonstrations, strict=True):
         assert item.share == pytest.approx(np.prod(policy[trajectory.choices]))
     assert [item.share for item in shown] == sorted((item.share for item in shown), reverse=True)
-    assert shown.distance < 1e-9
+    assert shown.distance < 1e-9 and "their mean equals the lesson." in shown.text()
     assert not tl.Lesson.from_policy(domain, policy).show(15).is_whole
 
 
@@ -187,7 +187,18 @@ def test_a_lesson_that_dithers_or_does_not_arrive_is_warned_of():
         back[domain.choice(state, action)] = 1.0
     said = tl.Lesson.from_policy(domain, back).show(1).warnings
     assert "the lesson never arrives" in said[0] and "back and forth: it visits" in said[1]
-    assert all("discount 1" in sentence for sentence in said)
+    assert all("use discount 1 or durations (--duration)" in sentence for sentence in said)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_numbered_action_is_never_taken_for_the_name_of_the_next_state(seed):
+    """State 1 after action 1 was printed as "go", and the same action elsewhere as "1"."""
+    domain = random_domain(np.random.default_rng(seed))
+    shown = tl.Lesson.from_policy(domain, tl.uniform_policy(domain.mdp)).show(5, rng=seed)
+    for item in shown:
+        turns = [line for line in item.text(full=True).splitlines() if "-[" in line]
+        actions = [action for _, action in item.steps[:-1]]
+        assert [line.partition("-[")[2].partition("]")[0] for line in turns] == list(map(str, actions))
 
 
 def test_routes_are_lines_of_geojson_and_tracks_of_gpx():

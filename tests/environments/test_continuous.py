@@ -197,3 +197,8 @@ def test_bad_worlds_are_refused_with_a_sentence():
         tl.discretise(lambda x, action: x, **(given | {"shape": [1]}))
     with pytest.raises(tl.InvalidModel, match="has 2000000000 transitions; give a coarser shape"):
         tl.discretise(lambda x, action: x, **(given | {"shape": [10**9]}))
+    for start in ([2, 1], [[0.1, 0.2]], [[[0.5]]], []):
+        with pytest.raises(tl.InvalidModel, match="start must have"):
+            tl.discretise(lambda x, action: x, **(given | {"start": start}))
+    for start in (0.5, [0.5], [[0.0], [1.0]]):
+        assert tl.discretise(lambda x, action: x, **(given | {"start": start})).mdp.initial.sum() == 1

@@ -101,3 +101,16 @@ def test_the_curriculum_chooses_their_starts_but_for_ties(reference):
         assert scores[start // 20] == pytest.approx(scores.max(), rel=1e-12)
         ties += scores.argmax() != start // 20
     assert ties <= 3
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+        ({"seed": 0.5}, "seed must be"),
+        ({"preferences": ("HOW",)}, "there is no feature 'HOW'; did you mean 'HOV'"),
+    ],
+)
+def test_a_world_that_cannot_be_made_is_refused_in_a_sentence(given, sentence):
+    with pytest.raises(tl.InvalidInput, match=sentence):
+        tl.driving_world(**given)

@@ -253,7 +253,7 @@ def test_invalid_worlds_are_refused_with_the_thing_at_fault(change, message):
         (None, "JSON text"),
         (b"\xff\xfe\xfa", "JSON text"),
         ("[]", "JSON object"),
-        ('{"size": 4, "start": 0}', "lacks or must not have 'objects', 'distractors'"),
+        ('{"size": 4, "start": 0}', "the world has no 'objects', 'distractors'; it needs"),
         ('{"size": 4, "size": 5}', "gives 'size' twice"),
         ('{"size": 4, "start": 0, "objects": {"star": [1], "star": [2]}, "distractors": {}}', "gives 'star' twice"),
     ],

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from experiments.tasks import GOOD
 from numpy.testing import assert_array_equal
@@ -15,17 +16,17 @@ from tutelage.experiments.run import compute_row
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"domian": []}, "no entry of a plan 'domian'; did you mean domain"),
+        ({"domian": []}, "a plan has no entry 'domian'; did you mean 'domain'"),
         ({"domain": []}, r"has no \[\[domain\]\]"),
         ({"domain": [{"weights": [1]}]}, "needs either file"),
         ({"domain": [{"world": "published:0"}]}, "names no world"),
-        ({"learner": [{"model": "sotf"}]}, "no learner model 'sotf'; did you mean soft"),
+        ({"learner": [{"model": "sotf"}]}, "no learner model 'sotf'; did you mean 'soft'"),
         ({"learner": [{"preferences": "green"}]}, "no preference 'green'"),
-        ({"learner": [{"preferences": "L2", "allowance": {"yellow": 1}}]}, "no preference of text:0:4 'yellow'"),
-        ({"learner": [{"penalty": 3}]}, "no entry of"),
-        ({"teacher": [{"name": "agnostik"}]}, "did you mean agnostic"),
+        ({"learner": [{"preferences": "L2", "allowance": {"yellow": 1}}]}, "text:0:4 has no preference 'yellow'"),
+        ({"learner": [{"penalty": 3}]}, r"\[\[learner\]\] has no entry 'penalty'"),
+        ({"teacher": [{"name": "agnostik"}]}, "did you mean 'agnostic'"),
         ({"teacher": [{"max_rounds": 2}]}, "there is no teacher ''"),
-        ({"teacher": [{"name": "bilevel", "cells": 3}]}, "option of 'bilevel'"),
+        ({"teacher": [{"name": "bilevel", "cells": 3}]}, "'bilevel' has no option 'cells'"),
         ({"seeds": [0.5]}, "seeds must be a list of integers"),
         ({"seeds": 3}, "seeds must be a list of integers"),
         ({"time_limit": "soon"}, "time_limit must be a float, got 'soon'"),
@@ -33,6 +34,8 @@ from tutelage.experiments.run import compute_row
         ({"domain": [{"domain": lambda seed: seed}]}, "domain must be a Domain, or a function of the seed"),
         ({"learner": [{"mismatch_penalty": "high"}]}, "mismatch_penalty must be a float, got 'high'"),
         ({"learner": [{"allowance": {"green within 0 cells": "few"}}]}, "green within 0 cells must be a float"),
+        ({"learner": [{"allowance": "5%%"}]}, "an allowance must be a number such as 2.5 or 5%"),
+        ({"learner": [{"allowance": {"green_within_0_cells": "200%"}}]}, "a share of 0% to 100%, got '200%'"),
         ({"teacher": [{"name": "agnostic", "max_rounds": "all"}]}, "max_rounds must be a int, got 'all'"),
     ],
 )
@@ -40,6 +43,24 @@ def test_a_wrong_plan_is_refused_before_anything_is_computed(change, sentence, t
     assert len(read_plan(GOOD, tmp_path)) == 1
     with pytest.raises(tl.TutelageError, match=sentence):
         read_plan(GOOD | change, tmp_path)
+
+
+def test_a_plan_takes_names_and_shares_as_the_command_line_does(folder, tmp_path):
+    """What `tutelage teach` takes was refused in a sweep."""
+    domain = tl.load(folder / "first.npz")
+    domain = domain.with_features(preference={"kind ward": np.arange(domain.mdp.n_states) == 1})
+    weights = {name.replace(" ", "_"): 1 for name in domain.reward_names}
+    given = {"domain": [{"domain": domain, "weights": weights}], "teacher": [{"name": "agnostic"}]}
+    allowances = [{"kind_ward": "95%"}, {"kind ward": 0.95 * domain.mdp.steps}, "100%"]
+    learner = {"model": "hard", "preferences": ["kind_ward", "all"], "allowance": allowances}
+    tasks = read_plan(given | {"learner": [learner]}, tmp_path)
+    assert {task.learner for task in tasks} == {"kind ward", "all"}
+    by_share, by_count, _ = (task.model.make(task.world.ground("kind ward").domain, 0) for task in tasks[:3])
+    assert_array_equal(by_share.constraints.allowance, by_count.constraints.allowance)
+    rows = tl.sweep(given | {"learner": [learner]}, out=tmp_path).rows
+    assert not any(row["failed"] for row in rows)
+    assert rows[0]["allowance.kind ward"] == "95%" and "kind ward 95%" in rows[0]["learner"]
+    assert rows[0]["reward"] == rows[1]["reward"]
 
 
 @pytest.mark.parametrize("plan", [None, [], 3])

@@ -301,7 +301,7 @@ def test_a_worker_computes_registered_players_without_their_registration(tmp_pat
         return tl.AgnosticTeacher(domain, scale * np.asarray(true_weights))
 
     given = plan(learner=[{"model": "half-heeding", "rate": [0.25, 0.75]}], teacher=[{"name": "telling"}], seeds=[0, 4])
-    with pytest.raises(tl.InvalidInput, match="option of 'half_heeding' 'rates'; did you mean rate"):
+    with pytest.raises(tl.InvalidInput, match="'half_heeding' has no option 'rates'; did you mean 'rate'"):
         read_plan(plan(learner=[{"model": "half_heeding", "rates": 1}], teacher=[{"name": "telling"}]), tmp_path)
     tasks = read_plan(given, tmp_path)
     for table, name in ((registry.LEARNER_MODELS, "half_heeding"), (registry.TEACHERS, "telling")):

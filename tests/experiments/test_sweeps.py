@@ -12,8 +12,10 @@ import pytest
 from cli_support import printed, shown
 from distributed import LocalCluster
 from experiments.tasks import GOOD
+from typer.testing import CliRunner
 
 import tutelage as tl
+from tutelage.cli.app import make_app
 from tutelage.experiments.means import tables_of
 from tutelage.experiments.plans import read_plan
 from tutelage.experiments.run import compute_row
@@ -159,11 +161,33 @@ def test_rows_of_another_format_are_refused(folder):
 def test_the_command_prints_means_and_writes_files(folder, found):
     rows, picture = folder / "shown.csv", folder / "means"
     command = ["sweep", str(folder / "plan.toml"), "--out", str(folder / "serial"), "--jobs", "1"]
-    text = printed(*command, "--rows", str(rows), "--picture", str(picture))
+    text = printed(*command, "--rows", str(rows), "--picture", str(picture), code=3)
     assert "Agnostic" in text and "C_r 5" in text
     assert rows.exists() and picture.with_suffix(".png").exists() and picture.with_suffix(".svg").exists()
-    data = shown(*command)
+    data = shown(*command, code=3)
     assert len(data["rows"]) == len(found.rows) and data["files"] == []
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_script_sees_by_the_exit_code_that_rows_failed(form, folder, tmp_path):
+    """All rows are there, and the last lines say why; 0 would be read as success."""
+    plan = f"""
+        [[domain]]
+        file = "{folder / "first.npz"}"
+        weights = [1, 0]
+        [[learner]]
+        model = "hard"
+        allowance = [1e6, 0]
+        [[teacher]]
+        name = "aware_cmdp"
+    """
+    (tmp_path / "some.toml").write_text(plan)
+    command = ["sweep", str(tmp_path / "some.toml"), "--out", str(tmp_path), "--jobs", "1", *form]
+    ran = CliRunner().invoke(make_app(), command)
+    assert ran.exit_code == 3 and "first" in ran.stdout
+    assert form or "1 row failed, first, hard, aware_cmdp: no policy" in " ".join(ran.output.split())
+    (tmp_path / "some.toml").write_text(plan.replace("[1e6, 0]", "1e6"))
+    assert CliRunner().invoke(make_app(), command).exit_code == 0
 
 
 def test_the_picture_has_one_point_for_each_mean(found):

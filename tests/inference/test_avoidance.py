@@ -186,7 +186,9 @@ def test_of_equal_features_only_the_combination_is_determined():
     features = np.repeat(domain.preference_features, 2, axis=1)
     twice = tl.Domain(domain.mdp, domain.reward_features, features, ["km", "at goal"], ["unpaved", "rough"])
     estimate = tl.infer_preferences(twice, trips(domain, DRIVER, 40, 0), reward_weights=DRIVER[:2])
-    assert estimate.reasons == ("only its combination with rough is", "only its combination with unpaved is")
+    assert estimate.reasons == tuple(
+        f"only its combination with {other} is determined" for other in ("rough", "unpaved")
+    )
     assert np.isnan(estimate.p_value).all() and np.isnan(estimate.strength).all()
 
 

@@ -137,6 +137,13 @@ def test_allowances_on_the_command_line():
     assert read_allowance("0.1, 5%") == (0.1, tl.share(0.05))
     assert read_allowance("service_km=0.1,main_km=5%") == {"service_km": 0.1, "main_km": tl.share(0.05)}
     assert read_allowance("green = within 1=2") == {"green = within 1": 2.0}
-    for text in ("much", "1,", "1,much", "a=", "=1", "a=1,a=2", "a=1,2", "200%", "-1", "a=-1"):
+    for text in ("much", "1,", "1,much", "a=", "=1", "a=1,a=2", "a=1,2", "200%", "-1", "a=-1", "5%%", "a=5 % %"):
         with pytest.raises(InvalidModel):
+            read_allowance(text)
+    # On the command line advice in Python, and a message without the name, would not help.
+    for text, sentence in {
+        "a=200%": "a share of 0% to 100%, got 'a=200%'",
+        "b=-1": "at least zero, got 'b=-1'",
+    }.items():
+        with pytest.raises(InvalidModel, match=f"an allowance must be .*{sentence}"):
             read_allowance(text)

@@ -75,7 +75,7 @@ def test_an_ending_choice_ends(seed):
 
 def test_a_state_without_a_way_to_an_end_is_named():
     rows = [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
-    with pytest.raises(tl.InvalidModel, match=r"from state 0 \('north'\) no end can be reached \(nor from 1 others\)"):
+    with pytest.raises(tl.InvalidModel, match=r"from state 0 \('north'\) no end can be reached \(nor from 1 more\)"):
         tl.MDP.from_choices(rows, [0, 1, 2, 3], [1, 0, 0], 1, state_names=["north", "south", "end"])
     with pytest.raises(tl.InvalidModel, match="no end can be reached"):
         tl.MDP.from_choices([[0, 1], [1, 0]], [0, 1, 2], [1, 0], 1)

@@ -67,6 +67,9 @@ def test_any_domain_can_be_drawn(has_map, n_preference):
     figure = domain_picture(domain, transcript, dict.fromkeys(domain.preference_names, 0.5))
     figure.draw_without_rendering()
     assert len(figure.axes) == 2 + has_map + (n_preference > 0)
+    for axes in figure.axes[: len(figure.axes) - has_map]:
+        covered = axes.get_legend().get_window_extent()
+        assert not any(covered.overlaps(other.bbox) for other in figure.axes), "a legend covers a bar or a line"
 
 
 @pytest.mark.parametrize(("make", "n_axes"), [(tl.CloningLearner, 4), (lambda domain: tl.HardLearner(domain, 2.5), 6)])

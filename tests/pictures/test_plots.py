@@ -1,6 +1,7 @@
 """Curves show the rounds from the first; polygons, points and arrows in a plane are in the right places."""
 
 import numpy as np
+import pytest
 from matplotlib.figure import Figure
 from matplotlib.path import Path as Outline
 from numpy.testing import assert_array_equal
@@ -59,3 +60,25 @@ def test_a_push_that_is_not_realised_shows_how_far_its_lesson_is_off():
     assert_array_equal(gaps, [[cases[1]["aim"], cases[1]["lesson"]]])
     starred = [tuple(line.get_xydata()[0]) for line in axes.lines if line.get_marker() == "*"]
     assert starred == [case["lesson"] for case in cases]
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("n_rounds", [1, 2, 3])
+def test_rounding_is_not_drawn_as_data_and_rounds_have_whole_numbers(size, n_rounds):
+    """A learner that earns the bound up to rounding stands on the line of the bound, in any unit of the reward."""
+    done = size * (7.978 + 1e-14 * np.arange(n_rounds))
+    axes = Figure().subplots()
+    draw_curves(axes, Panel("", [Curve("A", done.tolist(), done.tolist())], {"bound": float(done[0]) + 1e-12 * size}))
+    low, high = axes.get_ylim()
+    assert high - low > 0.99e-3 * 7.978 * size
+    (left, right), ticks = axes.get_xlim(), axes.get_xticks()
+    assert [tick for tick in ticks if left <= tick <= right] == list(range(1, n_rounds + 1))
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.2, 0.5])
+def test_points_at_one_place_have_one_label(apart):
+    """A learner that matches its lesson is the usual case of an aware teacher; two labels would be unreadable."""
+    axes = Figure().subplots()
+    draw_reachable(axes, TRIANGLE, None, {"shown": [2.0, 1.0], "done": [2.0 + apart, 1.0]})
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == (["shown", "done"] if apart == 0.5 else ["shown, done"])

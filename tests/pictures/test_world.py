@@ -1,5 +1,7 @@
 """An object world shows its data: objects, arrows and colours are in the right places."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -107,6 +109,17 @@ def test_the_heat_map_is_the_reward_and_symmetric_about_zero(name):
     assert cells_at(axes, "minus", world.size) == np.flatnonzero(reward[:-1] < -0.05 * limit).tolist()
     (held,) = [held for held in drawn(world, reward=reward[:-1], vmax=7.0).collections if held.get_label() == "reward"]
     assert held.get_clim() == (-7.0, 7.0)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_a_reward_of_rounding_alone_has_no_colours(size):
+    """A learner that infers nothing was shown with a dark red minus in each cell it avoids."""
+    world = replace(WORLDS["10x10"], weights=tuple(size * np.array([1.0, 0.9, 0.2])))
+    noise = np.random.default_rng(0).normal(size=world.terminal)
+    axes = drawn(world, reward=1e-14 * size * noise)
+    (heat,) = [held for held in axes.collections if held.get_label() == "reward"]
+    assert heat.get_clim() == (-size, size) and not cells_at(axes, "minus", world.size)
+    assert cells_at(drawn(world, reward=1e-6 * size * noise), "minus", world.size), "a small reward is shown"
 
 
 def test_blue_is_positive_and_red_negative():

@@ -16,7 +16,7 @@ from tutelage.outcomes import needed_for
 EPILOG = (
     "Exit codes: 0 done, 1 not possible (no policy keeps the preferences, no convergence), "
     "2 bad input, a missing extra, or a file or port that cannot be used, "
-    "130 interrupted, 141 output closed, 143 terminated."
+    "3 a sweep is finished but some of its rows failed, 130 interrupted, 141 output closed, 143 terminated."
 )
 
 

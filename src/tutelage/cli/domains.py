@@ -131,14 +131,14 @@ def summary(about: dict[str, Any]) -> str:
     for key in ("starts", "goals", "action_names", "state_names"):
         listed, total = about[key][:5], about.get(f"n_{key}", about["states"])
         names = "; ".join(map(as_text, listed)) or "none"
-        others = f" and {total - len(listed)} others" if total > len(listed) else ""
+        others = f" and {total - len(listed)} more" if total > len(listed) else ""
         lines.append(f"{key.replace('_name', '')}: {names}{others}")
     lines.append(about["reach"])
-    allowed = "; an allowance of at least {:.4g} is possible, if it is the only one"
+    allowed = "; an allowance of {:.4g} is possible, if it is the only one"
     if about["is_arriving"]:
         allowed = "; the journey with the least of it has {:.4g}"
     elif about["n_goals"] and high < 1:
-        allowed += ", also for policies that never arrive"
+        allowed += ". Policies that never arrive are counted, too"
     for kind in ("reward", "preference"):
         for name, (least, most) in about[f"{kind}_features"].items():
             limit = allowed.format(about["least_allowances"][name]) if kind == "preference" else ""

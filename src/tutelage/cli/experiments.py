@@ -9,7 +9,7 @@ from typer import Option
 
 import tutelage as tl
 from tutelage.cli.printing import Result, complain, progress
-from tutelage.outcomes import InvalidInput, Unavailable
+from tutelage.outcomes import InvalidInput, Unavailable, within
 from tutelage.registry import look_up
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ def demo(
     from tutelage.experiments import targets, worlds
 
     world = worlds.WorldName("published", seed, size)
-    # A seed or a size that is not possible is refused here; a refused task would be a row.
+    # What is not possible is refused here; a refused task would be a row.
     world.make()
+    with within("--allowance"):
+        tl.count(allowance)
     with progress("teaching", targets.N_DEMO_TASKS) as done:
         data, parts, drawn = targets.demo(world, allowance, done)
     files = [str(path) for path in tl.save_picture(drawn, picture)]
@@ -56,7 +58,7 @@ def sweep(
     """Compare teachers over your own domains and learners. The same command continues a run that was stopped.
 
     A list in the plan means "each of these". Each row is stored as soon as it is computed, and a task that fails is a
-    row that says why.
+    row that says why; the sweep then ends with the exit code 3.
 
     [bold]tutelage sweep plan.toml --jobs 2 --rows rows.csv --picture means[/bold]
 
@@ -65,13 +67,14 @@ def sweep(
     On a cluster: tutelage sweep plan.toml --address tcp://127.0.0.1:8786
     """
     from tutelage.experiments import means, run, sweeps
+    from tutelage.pictures.domains import without_suffix
 
     tasks, kept = sweeps.open_sweep(plan, out, retry=retry)
     _compute("sweep", tasks, kept, run.Backend(jobs or os.cpu_count() or 1, address))
     result = sweeps.collected(tasks, kept.rows())
     files = [] if picture is None else tl.save_picture(result.picture(), picture)
     if picture is not None and any(row["n_rounds"] > 1 for row in result.rows):
-        files += tl.save_picture(result.curve_picture(), picture.with_name(f"{picture.name}-rounds"))
+        files += tl.save_picture(result.curve_picture(), f"{without_suffix(picture)}-rounds")
     if rows is not None:
         result.to_file(rows)
         files.append(rows)

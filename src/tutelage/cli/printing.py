@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn, get_args
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 # What a command returns: the arguments of `show`.
 Result = tuple[Any, ...]
@@ -23,16 +23,17 @@ Result = tuple[Any, ...]
 VERBATIM: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
 
 
-class _Output(Console):
-    """Standard output. rich itself ends the program with code 1 and no message when the reader has gone."""
+def _end_unread(console: Console) -> NoReturn:
+    """End the program, because standard output was closed by its reader, such as `head`."""
+    # Python would write the rest at exit, and fail again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    complain("the output was closed before all of it was written")
+    # As of a program that the signal SIGPIPE ends.
+    sys.exit(141)
 
-    def on_broken_pipe(self) -> NoReturn:
-        """End the program, because standard output was closed by its reader, such as `head`."""
-        # Python would write the rest at exit, and fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        complain("the output was closed before all of it was written")
-        # As of a program that the signal SIGPIPE ends.
-        sys.exit(141)
+
+# rich itself, which also prints help, ends the program with code 1 and no message when the reader has gone.
+Console.on_broken_pipe = _end_unread  # type: ignore[method-assign, assignment]
 
 
 def as_command(work: Callable[..., Result]) -> Callable[..., None]:
@@ -65,21 +66,24 @@ def _helped(given: Parameter) -> Parameter:
 
 
 def show(
-    data: Any, parts: Iterable[Any], files: Iterable[Path] = (), notes: Iterable[str] = (), *, as_json: bool
+    data: Any, parts: Iterable[Any], files: Iterable[Path] = (), failed: Sequence[str] = (), *, as_json: bool
 ) -> None:
     """A result: one JSON object and nothing else, or its tables and lines; and the names of the files written.
 
-    parts: texts, or the title, header, body and perhaps the caption of a table. notes: for standard error.
+    parts: texts, or the title, header, body and perhaps the caption of a table. failed: what of the result is missing
+    or wrong, for standard error; with any, the program ends with the exit code 3.
     """
     if as_json:
         text = json.dumps({"files": [*files], **data}, default=_plain)
         # JSON has no infinite numbers and no NaN: they become null.
         say(json.dumps(json.loads(text, parse_constant=lambda name: None)))
-        return
-    for part in (*parts, *(f"Written: {path}" for path in files)):
-        say(part if isinstance(part, str) else table(*part))
-    for sentence in notes:
-        complain(sentence)
+    else:
+        for part in (*parts, *(f"Written: {path}" for path in files)):
+            say(part if isinstance(part, str) else table(*part))
+        for sentence in failed:
+            complain(sentence)
+    if failed:
+        raise Exit(3)
 
 
 def _plain(value: Any) -> Any:
@@ -101,7 +105,7 @@ def table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], capt
 
 def say(what: Any) -> None:
     """Print a text or a table to standard output, without markup. Where that is a file, a table is not narrow."""
-    console = _Output(**VERBATIM)
+    console = Console(**VERBATIM)
     if not console.is_terminal:
         console.width = max(console.width, 160)
     console.print(what, soft_wrap=isinstance(what, str))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 import tutelage as tl
+from tutelage.model.names import feature
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, look_up, make_learner, make_teacher
 
@@ -176,16 +177,6 @@ def read_weights(text: str, names: Sequence[str]) -> Any:
     if len(given) < len(pairs):
         raise InvalidInput(f"weights must give each name once, got {text!r}")
     return np.array([given.get(name, 0.0) for name in names])
-
-
-def feature(names: Sequence[str], given: str) -> str:
-    """The feature of this name; a space may be written as an underscore."""
-    from tutelage.model.names import suggestion
-
-    table = {name.replace(" ", "_"): name for name in names} | {name: name for name in names}
-    if given not in table:
-        raise InvalidInput(f"there is no feature {given!r}; {suggestion(given, list(table))}")
-    return table[given]
 
 
 def _named_allowance(names: Sequence[str], text: str) -> Any:

@@ -11,18 +11,17 @@ from typer import Option
 
 import tutelage as tl
 from tutelage.cli.printing import Result, complain, progress
-from tutelage.cli.subject import Chosen, Place, Subject, feature, read_options, read_weights
+from tutelage.cli.subject import Chosen, Place, Subject, read_options, read_weights
+from tutelage.model.names import feature
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS
 
 RECORDINGS_HELP = "The recording of --allowance recorded: .csv with a line per visit, .jsonl or .npz."
-TIME_HELP = "Seconds after which to stop with the rounds, the lesson and the bound found so far."
+TIME_HELP = "Seconds after which to stop with the lesson and the bound found so far; without any, it is an error."
 SHOW_HELP = "Print at most this many demonstrations of the lesson, by name, with their shares and features."
 DEMONSTRATIONS_HELP = "Write the demonstrations to this .jsonl, .csv, .geojson or .gpx file; as many as --show, or 20."
 POLICY_HELP = "Write the policy of the lesson to this .csv or .jsonl file, a line for each visited state and choice."
-PICTURE_HELP = (
-    "Draw the world, or features and map of a domain, and what was learned, with --show also routes; .png, .svg."
-)
+PICTURE_HELP = "Draw the world or domain, and what was learned, with --show also routes; .png and .svg are added."
 RECORDING_HELP = "The recording: .csv with a line per visit, .jsonl with a line per episode, or .npz."
 THEN_HELP = "Then plan what to show instead, for the true weights, by --teacher."
 SHOWN_HELP = "With --then-teach: print at most this many demonstrations to show instead."
@@ -95,20 +94,21 @@ def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = Non
         except tl.InteractionFailed as error:
             kept = "they were not saved; give --save to keep them" if save is None else f"they are saved in {save}"
             if error.transcript.rounds:
-                complain(f"{len(error.transcript.rounds)} rounds were finished; {kept}\n{error.transcript}")
+                complain(f"rounds finished: {len(error.transcript.rounds)}; {kept}\n{error.transcript}")
             raise
 
 
 def _write_shown(shown: "tl.Shown | None", path: Path | None) -> list[Path]:
     """Write demonstrations to a .jsonl, .csv, .geojson or .gpx file, if there are any and a path was given."""
-    from tutelage.data.files import write_table, write_whole
+    from tutelage.data.files import known_suffix, write_table, write_whole
 
     if not shown or path is None:
         return []
-    if path.suffix == ".jsonl":
+    suffix = known_suffix(path, (".csv", ".jsonl", ".geojson", ".gpx"), "demonstrations to show")
+    if suffix == ".jsonl":
         write_whole(path, "".join(json.dumps(item.as_data(), default=str) + "\n" for item in shown).encode())
-    elif path.suffix in (".geojson", ".gpx"):
-        write_whole(path, (shown.to_gpx() if path.suffix == ".gpx" else shown.to_geojson()).encode())
+    elif suffix in (".geojson", ".gpx"):
+        write_whole(path, (shown.to_gpx() if suffix == ".gpx" else shown.to_geojson()).encode())
     else:
         write_table(shown.to_frame(), path)
     return [path]
@@ -168,7 +168,7 @@ def _pictures(
         return
     from tutelage.environments.placement import PREFERENCES
     from tutelage.experiments.figures import domain_picture, plane_picture
-    from tutelage.pictures.domains import routes_picture
+    from tutelage.pictures.domains import routes_picture, without_suffix
     from tutelage.roles import limits_of
 
     of_learner = preferences or "L5"
@@ -182,7 +182,7 @@ def _pictures(
     if shown is not None and about.world is None:
         drawn["-routes"] = routes_picture(about.known, shown)
     for suffix, figure in drawn.items():
-        yield from tl.save_picture(figure, Path(f"{picture}{suffix}"))
+        yield from tl.save_picture(figure, f"{without_suffix(picture)}{suffix}")
 
 
 def learn(
@@ -204,14 +204,22 @@ def learn(
     [bold]tutelage learn --domain roads.npz --demonstrations trips.csv --allowance recorded --weights km=-1
     --then-teach[/bold]
     """
+    from tutelage.data.describing import recorded_features, recorded_lines
+
     about = chosen.subject(demonstrations)
     log: Any = about.log
     _, player = chosen.player(about)
     # How often the recording begins in each state (S,), where it begins in others than the domain.
     initial, starts = about.known.mdp.initial, log.states[log.offsets[:-1]]
     shares = np.bincount(starts, minlength=len(initial)) / log.n if (initial[starts] == 0).any() else None
-    with progress("learning", None):
-        response = player.respond(tl.Lesson.from_demonstrations(about.known, log, start=shares))
+    head = f"{log} in {demonstrations}"
+    try:
+        with progress("learning", None):
+            response = player.respond(tl.Lesson.from_demonstrations(about.known, log, start=shares))
+    except tl.InfeasibleConstraints:
+        advice = "--allowance recorded is what the recording keeps; the default is 0 of everything"
+        complain("\n".join([head, *recorded_lines(recorded_features(about.known, log)), advice]))
+        raise
     data, lines = _learned(about, log, response)
     shown = None
     if then_teach:
@@ -223,8 +231,7 @@ def learn(
     if shown is not None:
         data |= shown.as_data()
         lines.append(shown.text(full=full))
-    text = "\n".join([f"{log} in {demonstrations}", *lines])
-    return data, [text], _write_shown(shown, instead)
+    return data, ["\n".join([head, *lines])], _write_shown(shown, instead)
 
 
 def _learned(about: Subject, log: "tl.Demonstrations", response: "tl.Response") -> tuple[dict[str, Any], list[str]]:
@@ -273,11 +280,11 @@ def infer(
 
     The domain must have every preference feature that the learner might have: do not give --learner to teach.
 
-    [bold]tutelage teach --world published:0:6 --teacher adaptive-bilevel --save rounds.npz[/bold]
+    [bold]tutelage teach --world published:3:6 --teacher adaptive-bilevel --save rounds.npz[/bold]
 
-    [bold]tutelage infer --world published:0:6 --rounds rounds.npz[/bold]
+    [bold]tutelage infer --world published:3:6 --rounds rounds.npz[/bold]
 
-    [bold]tutelage infer --world published:0:6 --demonstrations walks.npz --weights 1,0.9,0.2[/bold]
+    [bold]tutelage infer --world published:3:6 --demonstrations walks.npz --weights 1,0.9,0.2[/bold]
     """
     if (rounds is None) == (demonstrations is None):
         raise InvalidInput("give either --rounds or --demonstrations")

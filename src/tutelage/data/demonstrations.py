@@ -125,7 +125,10 @@ class Demonstrations(Readable):
         """
         mdp = domain.mdp if isinstance(domain, Domain) else domain
         columns = {"episode": episode, "state": state, "action": action, "next_state": next_state}
-        episodes = read_frame(mdp, frame, columns | {"terminated": terminated}, row_name)
+        # Steps have no role but to show that no row is repeated.
+        has_steps = "step" in getattr(frame, "keys", list)() and "step" not in columns.values()
+        columns |= {"terminated": terminated, "step": "step" if has_steps else None}
+        episodes = read_frame(mdp, frame, columns, row_name)
         return cls(*with_known_ends(mdp, *episodes), mdp).checked_against(mdp, episodes[-1])
 
     def to_frame(self) -> dict[str, list[Any]]:

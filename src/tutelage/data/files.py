@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tutelage.arrays import ArrayLike, check_compressed, integers, vector
-from tutelage.data.demonstrations import UNKNOWN, Demonstrations
-from tutelage.data.recordings import from_csv, from_lines, to_csv
+from tutelage.data.demonstrations import Demonstrations
+from tutelage.data.recordings import from_csv, from_lines, to_csv, to_lines
 from tutelage.model.inputs import by_name
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import OBJECT_BYTES, Labels, from_json, n_objects, to_json
@@ -55,7 +55,7 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
 
     true_weights: (d_r,), what each reward feature is worth; the playground reads them from the file.
     """
-    _suffix(path, (".npz",), "a domain")
+    known_suffix(path, (".npz",), "a domain")
     mdp, rows = domain.mdp, domain.mdp.transition
     fields = {name: getattr(mdp, name) for name in ("first_choice", "initial", "discount", "duration", "goals")}
     fields |= {name: getattr(domain, name) for name in ("reward_features", "preference_features", "positions")}
@@ -141,9 +141,10 @@ def _features(mdp: MDP, archive: Archive, kind: str) -> dict[str, Any]:
 def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
     """Write demonstrations to an `.npz`, `.jsonl` or `.csv` file, as the path ends.
 
-    A `.csv` file has a line for each visit, with the names of the state and the action; the others have numbers.
+    A `.csv` file has a line for each visit, a `.jsonl` file for each demonstration: with names, where the MDP has some.
+    An `.npz` file has numbers, which mean other states in an MDP of another order.
     """
-    suffix = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
+    suffix = known_suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
     states, offsets, taken = demonstrations.states, demonstrations.offsets, demonstrations.choices
     if suffix == ".csv":
         write_table(demonstrations.to_frame(), path)
@@ -151,16 +152,13 @@ def save_demonstrations(demonstrations: Demonstrations, path: AnyPath) -> None:
         choices = {} if taken is None else {"choices": taken}
         write_archive(path, {"states": states, "offsets": offsets, **choices}, DEMONSTRATIONS)
     else:
-        columns = {"states": [part.tolist() for part in np.split(states, offsets[1:-1])]}
-        if taken is not None:
-            columns["choices"] = [part[part != UNKNOWN].tolist() for part in np.split(taken, offsets[1:-1])]
-        write_table(columns, path)
+        write_table(to_lines(demonstrations.mdp, states, offsets, taken), path)
 
 
 def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LARGEST_BYTES) -> Demonstrations:
     """The demonstrations in an `.npz`, `.jsonl` or `.csv` file, refused unless every step is possible in the MDP."""
     mdp = mdp.mdp if isinstance(mdp, Domain) else mdp
-    suffix = _suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
+    suffix = known_suffix(path, DEMONSTRATION_SUFFIXES, "demonstrations")
     try:
         if suffix == ".npz":
             archive = read_archive(path, ("states", "offsets"), DEMONSTRATIONS, others="choices", max_bytes=max_bytes)
@@ -182,14 +180,17 @@ def load_demonstrations(path: AnyPath, mdp: MDP | Domain, *, max_bytes: int = LA
 
 def write_table(columns: Mapping[str, Sequence[Any]], path: AnyPath) -> None:
     """Write a table to a `.csv` file, or to a `.jsonl` file with a line for each row, as the path ends."""
-    if _suffix(path, (".csv", ".jsonl"), "a table") == ".csv":
+    if known_suffix(path, (".csv", ".jsonl"), "a table") == ".csv":
         write_whole(path, to_csv(columns))
         return
     rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-    write_whole(path, "".join(json.dumps(row, default=str) + "\n" for row in rows).encode())
+    # A number of NumPy becomes one of Python, and what JSON does not have its text.
+    lines = (json.dumps(row, default=lambda value: getattr(value, "tolist", value.__str__)()) for row in rows)
+    write_whole(path, "".join(f"{line}\n" for line in lines).encode())
 
 
-def _suffix(path: AnyPath, known: Sequence[str], what: str) -> str:
+def known_suffix(path: AnyPath, known: Sequence[str], what: str) -> str:
+    """The suffix of a path; refused unless it is one of these."""
     if Path(path).suffix not in known:
         raise InvalidModel(f"{path} must end in {' or '.join(known)}, the file format of {what}")
     return Path(path).suffix
@@ -203,12 +204,13 @@ def write_archive(path: AnyPath, fields: Mapping[str, Any], form: tuple[str, int
 
 
 def write_whole(path: AnyPath, content: bytes | memoryview) -> None:
-    """Write a file completely or not at all: under another name in the same folder, then renamed to `path`."""
-    target = Path(path)
-    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    """Write a file completely or not at all: under another name in its folder, which is made, then renamed."""
     if isinstance(path, io.BytesIO):
         path.write(content)
         return
+    target = Path(path)
+    make_folder(target.parent)
+    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
         with unfinished.open("xb") as file:
             file.write(content)
@@ -216,12 +218,20 @@ def write_whole(path: AnyPath, content: bytes | memoryview) -> None:
             os.fsync(file.fileno())
         unfinished.replace(target)
     except OSError as error:
-        if error.filename is not None:
-            raise
-        # A full disk names no file.
+        # It names the unfinished file; of a full disk it names none.
         raise Unavailable(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, unless they are there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        is_file = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "there is a file in its place; give another path" if is_file else error.strerror
+        raise Unavailable(f"the folder {path} cannot be made: {reason}") from error
 
 
 def open_regular(path: AnyPath, max_bytes: int = LARGEST_BYTES) -> BinaryIO:

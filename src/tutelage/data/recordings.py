@@ -5,12 +5,12 @@ that is written like the name. An action may also be given as the state that it 
 state determines it. An episode may end in the final state that an environment has shown, such as a goal, in place of
 the absorbing state of `from_gymnasium`.
 
-A line of `.jsonl` is one demonstration, `{"states": [3, 4], "choices": [12]}`, with "choices" (numbered in the whole
-MDP), with "actions" (names, or numbers within the state) or with neither, the same in every line. With "choices" states
-are numbers. "terminated": true says that the episode has ended. Other keys of `tutelage teach` are not read.
+A line of `.jsonl` is one demonstration, `{"states": ["a", "b"], "actions": ["go"]}`, with "actions" (names, or numbers
+within the state), with "choices" (numbered in the whole MDP) or with neither, the same in every line. With "choices"
+states are numbers. "terminated": true says that the episode has ended. Other keys of `tutelage teach` are not read.
 
 A line of `.csv` is one visit. The header names the columns: "episode" and "state", and optionally "action",
-"next_state" and "terminated"; other columns are not read.
+"next_state" and "terminated". Whole numbers in a column "step" must rise within an episode. Other columns are not read.
 """
 
 import csv
@@ -19,6 +19,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
     is_true = cache(_is_true)
     states, choices, rows = list[int](), list[int](), list[int]()
     offsets, ended = [0], list[bool]()
-    rows_of = _episodes(given["episode"], row_name)
+    rows_of = _episodes(given["episode"], given.get("step", unknown), row_name)
     for name, members in rows_of.items():
         has_ended = False
         for row in members:
@@ -98,14 +99,20 @@ def read_frame(mdp: MDP, frame: Any, columns: Mapping[str, str | None], row_name
     return np.array(states), np.array(offsets), taken, np.array(ended), place
 
 
-def _episodes(names: list[Any], row_name: Callable[[int], str]) -> dict[Any, list[int]]:
-    """The rows of each episode."""
+def _episodes(names: list[Any], steps: list[Any], row_name: Callable[[int], str]) -> dict[Any, list[int]]:
+    """The rows of each episode; refused where its steps, if they are whole numbers, do not rise."""
     rows_of: dict[Any, list[int]] = {}
-    for row, name in enumerate(names):
+    last: dict[Any, int] = {}
+    for row, (name, step) in enumerate(zip(names, map(whole, steps), strict=True)):
         try:
             rows_of.setdefault(name, []).append(row)
         except TypeError as error:
             raise InvalidModel(f"{row_name(row)}: {_told(error, [name])}") from error
+        if step is not None and step <= last.get(name, step - 1):
+            told = f"step {step} of episode {name!r} follows its step {last[name]}"
+            raise InvalidModel(f"{row_name(row)}: {told}; remove repeated rows, or sort the rows by step")
+        if step is not None:
+            last[name] = step
     return rows_of
 
 
@@ -223,6 +230,22 @@ def to_columns(mdp: MDP, states: Indices, offsets: Indices, choices: Indices | N
         named = cache(names.choice_name)
         columns["action"] = [None if choice == UNKNOWN else named(choice) for choice in choices.tolist()]
     return columns
+
+
+def to_lines(mdp: MDP | None, states: Indices, offsets: Indices, choices: Indices | None) -> Columns:
+    """A row for each demonstration, with names; with numbers if there are none, or one would be read as missing."""
+    taken = [] if choices is None else choices.tolist()
+    key, visits, actions = "choices", states.tolist(), [None if choice == UNKNOWN else choice for choice in taken]
+    if mdp is not None and (mdp.names.states is not None or mdp.names.choices is not None):
+        named = to_columns(mdp, states, offsets, choices)
+        names = [*named["state"], *named.get("action", ())]
+        if sum(map(is_missing, names)) == taken.count(UNKNOWN):
+            key, visits, actions = "actions", named["state"], named.get("action", [])
+    parts = [slice(*ends) for ends in pairwise(offsets.tolist())]
+    lines = {"states": [visits[part] for part in parts]}
+    if choices is not None:
+        lines[key] = [[action for action in actions[part] if action is not None] for part in parts]
+    return lines
 
 
 def with_known_ends(

@@ -38,7 +38,7 @@ class ShownDemonstration(Readable):
     share: its probability under the policy, or its weight among those shown. steps: the names of the states and
     actions. features: its discounted counts, by name. reward: <true_weights, counts>, or None if these are not known.
     lengths: of each step, in the reward feature `measure`. arrives: whether it ends in a goal; None without goals.
-    exceeds: the preferences whose limits it exceeds.
+    exceeds: the preferences whose limits it exceeds. is_named: whether actions have names, and not numbers only.
     """
 
     share: float
@@ -49,6 +49,7 @@ class ShownDemonstration(Readable):
     measure: str = ""
     arrives: bool | None = None
     exceeds: tuple[str, ...] = ()
+    is_named: bool = True
 
     def text(self, *, full: bool = False) -> str:
         """Share, reward and features in one line, and then a line for each turn; full: every step of every turn."""
@@ -56,7 +57,7 @@ class ShownDemonstration(Readable):
         ending += ", does not arrive" if self.arrives is False else ""
         ending += f", exceeds {', '.join(self.exceeds)}" if self.exceeds else ""
         counts = ", ".join(f"{name} {value:.4g}" for name, value in self.features.items())
-        lines = turn_lines(self.steps, self.lengths, self.measure, full=full)
+        lines = turn_lines(self.steps, self.lengths, self.measure, full=full, named=self.is_named)
         return "\n".join([f"{self.share:.1%}{ending}: {counts}", *(f"    {line}" for line in lines)])
 
     __str__ = text
@@ -98,7 +99,9 @@ class Shown(Readable, Sequence[ShownDemonstration]):
         """All demonstrations, turn by turn; full: every step."""
         kind = "every route of the policy" if self.is_whole else "selected trajectories of the policy"
         number = f"{len(self)} demonstration{'' if len(self) == 1 else 's'}"
-        head = f"What to show: {number}, {kind}; their mean is {self.distance:.2g} from the lesson."
+        exact = self.distance <= 1e-9 * np.linalg.norm(self.expectation)
+        mean = "equals the lesson" if exact else f"is {self.distance:.2g} from the lesson"
+        head = f"What to show: {number}, {kind}; their mean {mean}."
         warned = [f"Warning: {sentence}" for sentence in self.warnings]
         return "\n".join([head, *warned, *(f"  {item.text(full=full)}" for item in self.items)])
 
@@ -199,6 +202,7 @@ def _items(
             measure=measure if has_lengths else "",
             arrives=bool(trajectory.states[-1] in goals) if len(goals) else None,
             exceeds=tuple(name for name, limit in limits.items() if features[name] > limit),
+            is_named=domain.mdp.names.choices is not None,
         )
         items.append(item)
     return tuple(items)
@@ -222,7 +226,9 @@ def _warnings(
     said = []
     journey = journey_of(domain.mdp, policy)
     missed = sum(item.share for item in items if item.arrives is False)
-    remedy = "give each step a cost or a duration, or use discount 1"
+    remedy = "give each step a cost"
+    if np.max(domain.mdp.discount) < 1:
+        remedy = "what is put off counts less, so use discount 1 or durations (--duration)"
     if journey is not None and (journey.probability < 0.99 or journey.is_endless):
         said.append(f"the lesson {journey}; {remedy}")
     elif missed > 0.01:
@@ -243,10 +249,11 @@ def _warnings(
 
 
 def turn_lines(
-    steps: tuple[Step, ...], lengths: Sequence[float] = (), measure: str = "", *, full: bool = False
+    steps: tuple[Step, ...], lengths: Sequence[float] = (), measure: str = "", *, full: bool = False, named: bool = True
 ) -> list[str]:
     """A line for each turn: where it starts, the street or action, how often and how far, and where it ends."""
-    streets = [_street(action, after) for (_, action), (after, _) in pairwise(steps)]
+    moves = ((action, after) for (_, action), (after, _) in pairwise(steps))
+    streets = [_street(action, after) if named else as_text(action) for action, after in moves]
     turns = groupby(range(len(streets)), key=None if full else streets.__getitem__)
     lines = [_turn(steps, streets, list(members), lengths, measure) for _, members in turns]
     if not lines:

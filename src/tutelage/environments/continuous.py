@@ -211,6 +211,9 @@ def discretise(
 def _model(
     world: World, start: Matrix, discount: float, goals: Sequence[str] | None, names: Sequence[str], features: _Given
 ) -> Discretised:
+    starts, dimension = np.atleast_2d(start), len(world.axes)
+    if not starts.size or starts.shape[1:] != (dimension,):
+        raise InvalidModel(f"start must have {dimension} coordinates, or a row of so many for each start")
     points, n_actions = _points(world.axes), len(world.actions)
     at_points = [world.end_of(x) for x in points]
     moves = _walked(world, points, at_points)
@@ -227,7 +230,6 @@ def _model(
     reached = _reached(world, moves, np.array([number.get(end, -1) for end in at_moves]), stands, n_states)
     mean = sparse.kron(sparse.eye_array(len(points) * n_actions), world.shares[None, :], format="csr")
     stays = sparse.eye_array(n_states, format="csr")[np.arange(len(points), n_states).repeat(n_actions)]
-    starts = np.atleast_2d(start)
     mdp = MDP.from_choices(
         sparse.vstack([mean @ reached, stays]),
         np.arange(n_states + 1) * n_actions,

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, floats, freeze
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, floats, freeze, generator, whole_number
 from tutelage.model.mdp import MDP, Domain
+from tutelage.model.names import feature
 from tutelage.outcomes import InvalidModel
 
 ROADS, ROWS, LANES, TYPES = 40, 10, 2, 8
@@ -43,7 +44,8 @@ def driving_world(
 
     preferences: the features that a learner may avoid.
     """
-    on_cells = _random_cells(np.random.default_rng(seed)) if cells is None else floats(cells, "cells", ndim=2)
+    rng = generator(whole_number(seed, "seed", least=0))
+    on_cells = _random_cells(rng) if cells is None else floats(cells, "cells", ndim=2)
     needed = (ROADS * ROWS * LANES, len(FEATURES))
     if on_cells.shape != needed:
         raise InvalidModel(f"cells must be of shape {needed}, got {on_cells.shape}")
@@ -51,8 +53,9 @@ def driving_world(
     steps = np.ones(len(on_cells))
     # The end follows the cells, without features.
     reward = np.pad(np.column_stack([on_cells, steps, has["HOV"] * has["police"]]), ((0, 1), (0, 0)))
-    avoided = reward[:, [list(TRUE_WEIGHTS).index(name) for name in preferences]]
-    domain = Domain(_mdp(), reward, avoided, tuple(TRUE_WEIGHTS), preferences)
+    names = tuple(TRUE_WEIGHTS)
+    avoided = reward[:, [names.index(feature(names, name)) for name in preferences]]
+    domain = Domain(_mdp(), reward, avoided, names, preferences)
     return DrivingWorld(domain, freeze(np.array(list(TRUE_WEIGHTS.values()))), freeze(on_cells))
 
 

@@ -154,9 +154,10 @@ class ObjectWorld(Readable):
             raise InvalidModel(f"a world must be a JSON text: {error}") from error
         if not isinstance(fields, dict):
             raise InvalidModel(f"a world must be a JSON object with {', '.join(REQUIRED)}, got {type(fields).__name__}")
-        if wrong := [name for name in (*REQUIRED, *fields) if name not in fields or name not in REQUIRED + OPTIONAL]:
-            told = f"the world lacks or must not have {', '.join(map(brief, wrong))}"
-            raise InvalidModel(f"{told}; it has {', '.join(REQUIRED)}, and may have {', '.join(OPTIONAL)}")
+        missing = [name for name in REQUIRED if name not in fields]
+        if unknown := [name for name in fields if name not in REQUIRED + OPTIONAL] or missing:
+            told = f"the world {'has no' if unknown is missing else 'must not have'} {', '.join(map(brief, unknown))}"
+            raise InvalidModel(f"{told}; it needs {', '.join(REQUIRED)}, and may have {', '.join(OPTIONAL)}")
         world = cls(**fields)
         placed = (world.start, world.objects, world.distractors)
         if world.seed is not None and placed != GENERATORS[world.generator](world.size, world.seed):

@@ -5,7 +5,7 @@ plane of stars and pluses of one small world.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +18,8 @@ from tutelage.arrays import ArrayLike
 from tutelage.model.mdp import combined_features
 from tutelage.model.names import AT_GOAL
 from tutelage.pictures.domains import draw_features, draw_map
-from tutelage.pictures.plots import Panel, draw_curves, draw_pushes, draw_reachable, draw_rounds, polygon
-from tutelage.pictures.world import draw_world, reward_scale, world_key
+from tutelage.pictures.plots import Panel, draw_curves, draw_pushes, draw_reachable, draw_rounds, polygon, scale
+from tutelage.pictures.world import deepest, draw_world, reward_scale, world_key
 from tutelage.roles import limits_of
 from tutelage.teachers.base import optimal_lesson
 
@@ -127,17 +127,10 @@ def panels_of(n: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     """A figure with n panels, at most three beside each other. width, height: of one, in inches."""
     n_columns = min(n, 3)
     n_rows = math.ceil(n / n_columns)
-    figure = Figure(figsize=(max(6.0, n_columns * width), n_rows * height + 0.6), layout="constrained")
+    figure = Figure(figsize=(max(6.0, n_columns * width), n_rows * height + 0.6))
+    # Without this room, letters would touch the edge of a picture that is drawn in more points than it was laid out.
+    figure.set_layout_engine("constrained", w_pad=0.1)
     return figure, [figure.add_subplot(n_rows, n_columns, number + 1) for number in range(n)]
-
-
-def scale(values: Iterable[float], margin: float = 0.0) -> tuple[float, float]:
-    """The limits of a scale, at least a thousandth of the largest value apart: rounding errors are not magnified."""
-    known = [value for value in values if math.isfinite(value)] or [0.0]
-    width = max(known) - min(known)
-    least = 1e-3 * max(map(abs, known)) or 1.0
-    room = max(margin * width, (least - width) / 2)
-    return min(known) - room, max(known) + room
 
 
 def line_search_figure(result: Mapping[str, Any]) -> Figure:
@@ -273,9 +266,9 @@ def _draw_inferred(
 ) -> None:
     """The rewards <w_lambda, phi(s)> in one scale of colours. inferred: learners with their weights (d_r + d_c,)."""
     rewards = [combined_features(world.domain(name)) @ np.asarray(weights) for name, weights in inferred.values()]
-    largest, limit = float(np.max(rewards)), float(np.abs(rewards).max()) or 1.0
+    largest, limit = float(np.max(rewards)), deepest(world, *rewards)
     # Penalties of several preferences add up to several times the rewards, which would then be pale.
-    limit = min(limit, 2 * largest) if largest > 0 else limit
+    limit = min(limit, 2 * largest) if largest > 1e-9 * limit else limit
     for (axes, (learner, _)), reward in zip(inferred.items(), rewards, strict=True):
         draw_world(axes, world, avoided=learner if is_outlined else None, reward=reward, vmax=limit)
     bar = figure.colorbar(reward_scale(limit), ax=list(inferred), extend="both", shrink=0.9, aspect=30)

@@ -14,11 +14,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tutelage.arrays import Vector
-from tutelage.experiments.figures import legend, panels_of, rounds_figure, scale
+from tutelage.experiments.figures import legend, panels_of, rounds_figure
 from tutelage.experiments.settings import NUMBERS
 from tutelage.experiments.tables import Estimate, Grid, column_label, pivot
 from tutelage.outcomes import InvalidInput
-from tutelage.pictures.plots import Curve, Panel, look
+from tutelage.pictures.plots import Curve, Panel, look, scale
 
 AnyRow = Mapping[str, Any]
 # A case, and the number of a row in it.
@@ -163,7 +163,8 @@ def reasons(failed: Sequence[AnyRow]) -> list[str]:
     """Why rows failed: one sentence for each reason, with the number of rows and the first of them."""
     first = {row["failed"]: f"{row['domain']}, {row['learner']}, {row['teacher']}" for row in reversed(failed)}
     counts = Counter(row["failed"] for row in failed)
-    return [f"{n} rows failed, the first {first[reason]}: {reason}" for reason, n in counts.items()]
+    rows = {reason: f"{n} rows failed, the first" if n > 1 else "1 row failed," for reason, n in counts.items()}
+    return [f"{told} {first[reason]}: {reason}" for reason, told in rows.items()]
 
 
 def tables_of(several: Sequence[Mean]) -> list[Grid]:

@@ -6,6 +6,7 @@
 import math
 import tomllib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from operator import index
 from os import PathLike
@@ -13,13 +14,14 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tutelage.data.files import AnyPath, load, open_regular, save
+from tutelage.data.files import AnyPath, load, make_folder, open_regular, save
 from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.players import METRIC_ARGUMENTS, Given, check_call, takes_round
 from tutelage.experiments.settings import ALLOWANCE, NUMBERS, SEEDS, LearnerSetting, Task, TeacherSetting
 from tutelage.experiments.worlds import ALL, DomainFile, WorldName, checksum_of, named_parts
-from tutelage.model.allowances import OTHERS
+from tutelage.model.allowances import OTHERS, read_allowance
 from tutelage.model.mdp import Domain
+from tutelage.model.names import feature
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, TEACHERS, Knows, Option, look_up
 
@@ -66,8 +68,8 @@ def read_plan(
     for entry in _entries(data, "domain", {}):
         for source, known, counted, own_seeds in _places(entry, beside, folder, numbers):
             for ((preferences, model), teacher), seed in product(product(taught, who), own_seeds):
-                names = _checked(source, known, preferences, model)
-                task = Task(source, names, model, teacher, seed, limit, measured, *counted)
+                whom = _checked(source, known, preferences, model)
+                task = Task(source, *whom, teacher, seed, limit, measured, *counted)
                 tasks.setdefault((task.key, *counted), task)
     return list(tasks.values())
 
@@ -109,7 +111,7 @@ def _check_names(given: Mapping[str, Any], known: Iterable[str], what: str) -> N
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{what} must be a table of names and values, got {given!r}")
     for name in given:
-        look_up(dict.fromkeys(known), name, f"entry of {what}")
+        look_up(dict.fromkeys(known), name, "entry", what)
 
 
 def _each(value: Any) -> list[Any]:
@@ -160,7 +162,7 @@ def _saved(domain: Any, folder: Path) -> Path:
     """The file of a domain, by its content: the same domain has the same file, whichever run saves it."""
     if not isinstance(domain, Domain):
         raise InvalidInput(f"domain must be a Domain, or a function of the seed that returns one, got {domain!r}")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     # Another run may save a domain at the same time.
     draft = folder / f"draft-{uuid4().hex}.npz"
     save(domain, draft)
@@ -174,9 +176,8 @@ def _source(name: str, path: Path, given: Any) -> tuple[DomainFile, tuple[str, .
     if given is None:
         raise InvalidInput(f"a domain needs the true weights of its reward features: {', '.join(names)}")
     if isinstance(given, Mapping):
-        for feature in given:
-            look_up(dict.fromkeys(names), feature, "reward feature")
-        given = [given.get(feature, 0.0) for feature in names]
+        by_name = {feature(names, name, "reward feature", str(path)): weight for name, weight in given.items()}
+        given = [by_name.get(name, 0.0) for name in names]
     if len(given) != len(names):
         raise InvalidInput(f"{len(names)} reward features need {len(names)} weights, got {len(given)}")
     weights = tuple(float(weight) for weight in given)
@@ -187,9 +188,9 @@ def _learner(values: dict[str, Any], own: Own, version: str) -> tuple[str, Learn
     """The preferences and the model. An option that is not given has the model's default."""
     model, preferences, allowance, n_sampled = (values.pop(key) for key in OF_LEARNER)
     if isinstance(allowance, Mapping):
-        allowance = tuple((key, AMOUNT.read(key, amount)) for key, amount in allowance.items())
+        allowance = tuple((key, _amount(key, amount)) for key, amount in allowance.items())
     else:
-        allowance = AMOUNT.read("allowance", allowance)
+        allowance = _amount("allowance", allowance)
     name, known, given, options = _player(str(model), own, LEARNER_MODELS, values, version)
     if allowance if given else ALLOWANCE in known.options:
         options[ALLOWANCE] = allowance
@@ -197,6 +198,12 @@ def _learner(values: dict[str, Any], own: Own, version: str) -> tuple[str, Learn
         check_call(given, f"learner {name!r}", 1, options, SEEDS)
     n = int(COUNT.read("n_sampled", n_sampled))
     return str(preferences), LearnerSetting(name, tuple(options.items()), n, given)
+
+
+def _amount(name: str, given: Any) -> Any:
+    """A count, or the text of a share of the discounted time, such as 5%."""
+    is_share = isinstance(given, str) and given.endswith("%") and read_allowance(given)
+    return given if is_share else AMOUNT.read(name, given)
 
 
 def _teacher(values: dict[str, Any], own: Own, version: str) -> TeacherSetting:
@@ -231,19 +238,26 @@ def _player(
     if given or not is_teacher:
         options = {key: option.default for key, option in entry.options.items() if key not in (*SEEDS, ALLOWANCE)}
     for key in sorted(values):
-        options[key] = look_up(entry.options, key, f"option of {name!r}").read(key, values[key])
+        options[key] = look_up(entry.options, key, "option", repr(name)).read(key, values[key])
     return name, entry, given, options
 
 
-def _checked(source: WorldName | DomainFile, known: Sequence[str], preferences: str, model: LearnerSetting) -> str:
-    """The preferences of a learner, checked against those of its domain, as are the names of the allowances."""
-    chosen: tuple[str, ...] = ()
+def _checked(
+    source: WorldName | DomainFile, known: Sequence[str], preferences: str, model: LearnerSetting
+) -> tuple[str, LearnerSetting]:
+    """The preferences of a learner and its model, with the names of its domain in both; other names are refused."""
+
+    def found(name: str) -> str:
+        return name if name == OTHERS else feature(known, name, "preference", str(source))
+
     if isinstance(source, WorldName):
         preferences = "L5" if preferences == ALL else preferences
         known = preference_names(preferences if preferences in PREFERENCES else named_parts(preferences))
     elif preferences != ALL:
-        chosen = named_parts(preferences)
-    for name in (*chosen, *model.allowances):
-        if name != OTHERS:
-            look_up(dict.fromkeys(known), name, f"preference of {source}")
-    return preferences
+        names = [found(name) for name in named_parts(preferences)]
+        # As it was written where it has the names themselves, so that its rows keep their keys.
+        preferences = preferences if names == [*named_parts(preferences)] else ", ".join(names)
+    options = dict(model.options)
+    if isinstance(options.get(ALLOWANCE), tuple):
+        options[ALLOWANCE] = tuple((found(name), amount) for name, amount in options[ALLOWANCE])
+    return preferences, replace(model, options=tuple(options.items()))

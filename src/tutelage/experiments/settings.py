@@ -13,7 +13,7 @@ from tutelage.arrays import finite_or_none
 from tutelage.environments.placement import PREFERENCES, preference_names
 from tutelage.experiments.players import Given, called
 from tutelage.experiments.worlds import DomainFile, WorldName, worlds_in
-from tutelage.model.allowances import OTHERS
+from tutelage.model.allowances import OTHERS, read_allowance
 from tutelage.model.mdp import Domain
 from tutelage.registry import make_learner
 from tutelage.roles import Learner
@@ -46,18 +46,23 @@ class LearnerSetting:
     given: Given | None = None
 
     @property
-    def allowances(self) -> dict[str, float]:
+    def allowances(self) -> dict[str, float | str]:
         """Those of each preference that has its own, and of the others; empty for a learner that is told none."""
         allowed = dict(self.options).get(ALLOWANCE, ())
         return dict(allowed) if isinstance(allowed, tuple) else {OTHERS: allowed}
 
-    def limit(self, preference: str) -> float | None:
-        """The allowance of a preference, or of the others; None for no limit."""
-        return finite_or_none(self.allowances.get(preference, self.allowances.get(OTHERS, math.inf)))
+    def limit(self, preference: str) -> float | str | None:
+        """The allowance of a preference, or of the others, a count or a share as 5%; None for no limit."""
+        amount = self.allowances.get(preference, self.allowances.get(OTHERS, math.inf))
+        return amount if isinstance(amount, str) else finite_or_none(amount)
 
     def make(self, domain: Domain, seed: int) -> Learner:
         """The learner, in a domain. seed: for a learner that is random."""
-        options = {name: dict(value) if isinstance(value, tuple) else value for name, value in self.options}
+        options = dict(self.options)
+        if ALLOWANCE in options:
+            given = self.allowances.items()
+            amounts = {name: read_allowance(part) if isinstance(part, str) else part for name, part in given}
+            options[ALLOWANCE] = amounts if isinstance(options[ALLOWANCE], tuple) else amounts[OTHERS]
         if self.given is None:
             return make_learner(self.model, domain, **options)
         learner: Learner = called(self.given.load(), domain, options=options, offered=dict.fromkeys(SEEDS, seed))

@@ -16,6 +16,7 @@ from subprocess import DEVNULL, SubprocessError, check_output
 from typing import Any
 
 import tutelage
+from tutelage.data.files import make_folder
 from tutelage.experiments.settings import RowKey
 from tutelage.outcomes import Unavailable
 
@@ -65,7 +66,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with self._open() as connection:
             # No other run may change it meanwhile.
             connection.execute("begin immediate")

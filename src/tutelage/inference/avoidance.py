@@ -384,7 +384,8 @@ class _Inference:
             if np.abs(without[i]).max(initial=0.0) > 1e-3:
                 along = without[:, np.abs(without[i]).argmax()]
                 others = [names[active[m]] for m in np.flatnonzero(np.abs(along) > 1e-3) if m != i]
-                reasons[k] = f"only its combination with {', '.join(others)} is" if others else "it makes no difference"
+                combined = f"only its combination with {', '.join(others)} is determined"
+                reasons[k] = combined if others else "it makes no difference"
         return reasons
 
     def _model_test(self, fit: _Fit, likely: list[Vector]) -> tuple[float, float]:

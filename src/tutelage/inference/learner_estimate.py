@@ -125,7 +125,8 @@ class LearnerEstimate(Readable):
     def __str__(self) -> str:
         lines = [f"C_r: {_shown(self.mismatch_penalty)}", f"C_c: {_shown(self.violation_penalty)}"]
         rows = zip(self.domain.preference_names, self.preferences, self.violation_allowance, strict=True)
-        lines += [f"{name}: {verdict}, delta {_shown(allowance)}" for name, verdict, allowance in rows]
+        for name, verdict, allowance in rows:
+            lines.append(f"{name}: {verdict.replace('open', 'may or may not be there')}, delta {_shown(allowance)}")
         if self.contradiction or not self.explains:
             lines.append(self.contradiction or "no single learner was computed that gives these answers")
         return "\n".join(lines)

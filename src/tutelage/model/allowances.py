@@ -120,8 +120,12 @@ def read_allowance(text: str) -> Amount | tuple[Amount, ...] | dict[str, Amount]
 
 def _read_amount(text: str, place: str) -> Amount:
     try:
-        number = float(text.strip().rstrip("%"))
+        number = float(text.strip().removesuffix("%"))
     except ValueError as error:
         known = "a number such as 2.5 or 5%, one for each feature with commas between, name=amount"
         raise InvalidModel(f"an allowance must be {known}, or name=amount/journey; got {place!r}") from error
-    return share(number / 100) if text.strip().endswith("%") else count(number)
+    is_share = text.strip().endswith("%")
+    if not 0 <= number < np.inf or (is_share and number > 100):
+        known = "a share of 0% to 100%" if is_share else "a count of at least zero"
+        raise InvalidModel(f"an allowance must be {known}, got {place!r}")
+    return share(number / 100) if is_share else count(number)

@@ -201,7 +201,7 @@ class Labels:
         if self.states is not None:
             number = self.states.find(name)
             if number is None:
-                raise InvalidInput(f"there is no state {name!r}; {suggestion(name, self.states)}")
+                raise unknown(name, self.states, "state")
             return int(number)
         last = len(self.first_choice) - 2
         if isinstance(name, bool) or not isinstance(name, int | np.integer) or not 0 <= name <= last:
@@ -215,21 +215,34 @@ class Labels:
         offered: Sequence[Hashable] = range(end - first) if self.choices is None else self.choices[first:end]
         if is_hashable(name) and not isinstance(name, bool) and name in offered:
             return int(first + offered.index(name))
-        raise InvalidInput(f"{self.describe_state(number)} has no action {name!r}; {suggestion(name, offered)}")
+        raise unknown(name, offered, "action", self.describe_state(number))
 
 
 def suggestion(name: Any, known: Sequence[Hashable], most: int = 1_000) -> str:
-    """Which of the known names are near an unknown one, for a message. most: names that are compared as a whole."""
+    """Which known name is nearest to an unknown one, for a message. most: names that are compared as a whole."""
     texts = {str(offered): offered for offered in islice(known, 200 * most)}
     wanted = str(name)
     # Characters are compared, not parts of paths.
     likely = nlargest(most, texts, key=lambda text: len(commonprefix([text, wanted])))  # noqa: RUF071
-    near = [texts[text] for text in get_close_matches(wanted, likely, cutoff=0.5)]
-    if near:
-        return f"did you mean {' or '.join(map(repr, near))}?"
+    for near in get_close_matches(wanted, likely, 1, cutoff=0.5):
+        return f"did you mean {texts[near]!r}?"
     listed = ", ".join(map(repr, known[:5])) or "none"
-    others = f" and {len(known) - 5} others" if len(known) > 5 else ""
+    others = f" and {len(known) - 5} more" if len(known) > 5 else ""
     return f"there are {listed}{others}"
+
+
+def feature(names: Sequence[str], given: str, what: str = "feature", owner: str = "") -> str:
+    """The one of these names that is given; a space may be written as an underscore. what, owner: for the message."""
+    table = {name.replace(" ", "_"): name for name in names} | {name: name for name in names}
+    if given not in table:
+        raise unknown(given, names, what, owner)
+    return table[given]
+
+
+def unknown(name: Hashable, known: Sequence[Hashable], what: str, owner: str = "") -> InvalidInput:
+    """The error for a name that is not known. owner: what has such names, if it is not clear."""
+    missing = f"{owner} has no {what}" if owner else f"there is no {what}"
+    return InvalidInput(f"{missing} {name!r}; {suggestion(name, known)}")
 
 
 def _listed(given: Any, name: str) -> list[Hashable]:

@@ -95,7 +95,7 @@ def check_ends(mdp: "MDP") -> None:
     lost = np.flatnonzero(ending_choice(mdp, np.ones(mdp.n_choices, np.bool_)) < 0)
     if len(lost):
         place = mdp.names.describe_state(int(lost[0]))
-        others = f" (nor from {len(lost) - 1} others)" if len(lost) > 1 else ""
+        others = f" (nor from {len(lost) - 1} more)" if len(lost) > 1 else ""
         raise InvalidModel(
             f"with discount 1 an episode must be able to end, but from {place} no end can be "
             f"reached{others}; an end is an absorbing state; add one, or give a discount below 1"

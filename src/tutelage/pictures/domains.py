@@ -28,7 +28,7 @@ from tutelage.environments.roads import places, ways
 from tutelage.model.mdp import Domain, absorbing_states, combined_features
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput, as_text
-from tutelage.pictures.plots import COLOURS, draw_rounds, look, set_frame
+from tutelage.pictures.plots import COLOURS, add_legend, draw_rounds, look, set_frame
 from tutelage.pictures.world import draw_world
 from tutelage.roles import Lesson, Response
 from tutelage.transcripts import Transcript
@@ -62,7 +62,7 @@ def draw_features(
         at = np.flatnonzero(np.isfinite(allowed))
         axes.vlines(allowed[at], at - 0.45, at + 0.45, colors="black", linestyles="--", label="allowed", linewidth=2)
     axes.axvline(0.0, color="0.3", linewidth=0.8)
-    axes.legend(fontsize="small", frameon=False)
+    add_legend(axes)
     _set_rows(axes, names, "discounted total")
 
 
@@ -188,17 +188,24 @@ def _draw_strips(axes: Axes, items: Sequence[ShownDemonstration], most: int = 12
 
 
 def save_picture(figure: Figure, stem: AnyPath) -> list[Path]:
-    """Write stem.png and stem.svg, and return their paths; the layout of the figure is fixed from then on."""
-    place = Path(stem)
+    """Write stem.png and stem.svg, and return their paths; the layout of the figure is fixed from then on.
+
+    A stem that ends in .png or .svg is taken without it.
+    """
+    place = without_suffix(Path(stem))
     if not place.name:
         raise InvalidInput(f"a picture needs a file name, such as {place / 'picture'}, got {str(stem)!r}")
     png = _rendered(figure, "png", dpi=150, metadata={"Software": None})
     # A dot in the stem does not start a suffix.
     contents = {Path(f"{place}.png"): png, Path(f"{place}.svg"): as_svg(figure).encode()}
-    place.parent.mkdir(parents=True, exist_ok=True)
     for path, content in contents.items():
         write_whole(path, content)
     return list(contents)
+
+
+def without_suffix(picture: Path) -> Path:
+    """The path of a picture without .png or .svg; a dot in its name starts no other suffix."""
+    return picture.with_suffix("") if picture.suffix.lower() in (".png", ".svg") else picture
 
 
 def as_svg(figure: Figure) -> str:

@@ -4,7 +4,7 @@ Curves are solid for the learner, dotted for the teacher, and flat for fixed tea
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +59,15 @@ def look(number: int) -> dict[str, Any]:
     return {"color": COLOURS[place], "marker": MARKERS[(place + turn) % len(MARKERS)]}
 
 
+def scale(values: Iterable[float], margin: float = 0.0) -> tuple[float, float]:
+    """The limits of a scale, at least a thousandth of the largest value apart: rounding errors are not magnified."""
+    known = [value for value in values if math.isfinite(value)] or [0.0]
+    width = max(known) - min(known)
+    least = 1e-3 * max(map(abs, known)) or 1.0
+    room = max(margin * width, (least - width) / 2)
+    return min(known) - room, max(known) + room
+
+
 def draw_curves(axes: Axes, panel: Panel) -> None:
     """Draw the curves without a legend, because several panels may share one."""
     for index, (label, height) in enumerate(panel.lines.items()):
@@ -84,7 +93,8 @@ def draw_curves(axes: Axes, panel: Panel) -> None:
     if right - left < 1:
         axes.set_xlim(left - 0.5, right + 0.5)
     axes.set_title(panel.title, fontsize="medium")
-    axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(12, integer=True, min_n_ticks=1))
+    axes.set_ylim(*scale(axes.get_ylim()))
     set_frame(axes, *panel.labels)
 
 
@@ -101,8 +111,15 @@ def draw_rounds(axes: Axes, transcript: Transcript) -> None:
     bound = transcript.final.bound
     lines = {"no lesson gets more": bound} if math.isfinite(bound) else {}
     draw_curves(axes, Panel("true reward", [Curve("rounds", done, shown)], lines))
-    handles, labels = axes.get_legend_handles_labels()
-    axes.legend(handles, [label.removeprefix("rounds: ") for label in labels], fontsize="small", frameon=False)
+    for line in axes.lines:
+        line.set_label(str(line.get_label()).removeprefix("rounds: "))
+    add_legend(axes)
+
+
+def add_legend(axes: Axes) -> None:
+    """A legend below the name of the axis, where it covers nothing; the room above it is in sizes of its letters."""
+    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "borderaxespad": 4.5}
+    axes.legend(fontsize="small", frameon=False, ncols=2, **below)
 
 
 def draw_reachable(
@@ -125,12 +142,19 @@ def draw_reachable(
     for accepted in corners[1:]:
         stripes: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.35", "hatch": "///"}
         axes.fill(*accepted.T, zorder=2, label="accepted by the learner", linewidth=1.0, **stripes)
+    span = float(np.ptp(corners[0], axis=0).max())
+    together: dict[str, list[str]] = {}
+    for label, place in places.items():
+        # Labels of places as close as their markers would be printed over each other.
+        near = (name for name in together if np.linalg.norm(places[name] - place) <= 0.05 * span)
+        together.setdefault(next(near, label), []).append(label)
     for start, end in arrows:
         # Curved: a straight arrow could lie on a side of the polygon.
         _add_arrow(axes, places[start], places[end], gap=6.0, linestyle="dashed", connectionstyle="arc3,rad=0.15")
     for index, (label, place) in enumerate(places.items()):
         axes.plot(*place, linestyle="", **look(index), **MARK, clip_on=False, label=label)
-        _add_label(axes, label, place)
+    for first, labels_there in together.items():
+        _add_label(axes, ", ".join(labels_there), places[first])
 
 
 def draw_pushes(axes: Axes, reachable: ArrayLike, cases: Sequence[Mapping[str, Any]], weights: ArrayLike) -> None:

@@ -105,6 +105,13 @@ def avoided_cells(world: ObjectWorld, avoided: str | ArrayLike) -> Flags:
     return _on_grid(avoided, world, "avoided")[:, :, 0].astype(np.bool_)
 
 
+def deepest(world: ObjectWorld, *rewards: ArrayLike) -> float:
+    """The largest absolute reward; where all are rounding, below 1e-9 of the largest true weight, this weight."""
+    unit = float(np.abs(world.true_weights).max()) or 1.0
+    largest = max(float(np.abs(reward).max()) for reward in rewards)
+    return largest if largest > 1e-9 * unit else unit
+
+
 def reward_scale(vmax: float) -> ScalarMappable:
     """The colours of rewards from -vmax to vmax, for a heat map or a colour bar; larger rewards are clipped."""
     return ScalarMappable(Normalize(-vmax, vmax), "RdBu")
@@ -136,8 +143,7 @@ def _on_grid(values: ArrayLike, world: ObjectWorld, name: str, n_each: int = 1) 
 def _draw_reward(axes: Axes, world: ObjectWorld, reward: ArrayLike, vmax: float | None, *, has_arrows: bool) -> None:
     """Draw the heat map, and a minus in each cell of negative reward, lower in the cells that hold another mark."""
     values = _on_grid(reward, world, "reward")[:, :, 0]
-    # Zero rewards are white with any positive limit.
-    limit = vmax or float(np.abs(values).max()) or 1.0
+    limit = vmax or deepest(world, values)
     edges = np.arange(world.size + 1) - 0.5
     axes.pcolormesh(edges, edges, values, vmin=-limit, vmax=limit, cmap="RdBu", zorder=1, label="reward")
     is_held = np.full(values.shape, has_arrows)

@@ -1,6 +1,7 @@
 """What stands between the network and the application: hosts, sizes of requests, response headers, connections."""
 
 import asyncio
+import errno
 import re
 import socket
 from ipaddress import ip_address
@@ -138,4 +139,6 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         # `create_server` adds the address to the reason.
         reason = (error.strerror or str(error)).partition(" (while ")[0]
-        raise Unavailable(f"cannot listen at {host}, port {port}: {reason}; --port 0 chooses a free port") from error
+        is_taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        advice = "--port 0 chooses a free port" if is_taken else "--host must be an address of this machine"
+        raise Unavailable(f"cannot listen at {host}, port {port}: {reason}; {advice}") from error

@@ -198,5 +198,5 @@ class VolumeSearchTeacher(CutTeacher):
             return f"the learner matches the lesson within {self.stop_tolerance:g}"
         least_gain = self.stop_tolerance * float(np.linalg.norm(self.true_weights))
         if best.bound - rewards.max() <= least_gain and self.method == "exact":
-            return f"no policy within the cuts has {least_gain:.3g} more reward than the learner has earned"
+            return f"no lesson can gain {least_gain:.3g} more"
         return ""
