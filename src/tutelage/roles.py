@@ -365,6 +365,20 @@ def respond_after(learner: Learner, lesson: Lesson, after: Response | None) -> R
     return learner.respond(lesson)
 
 
+def is_exact(learner: Any) -> bool:
+    """Whether a learner says that its responses are the optima of its preferences and penalties.
+
+    A bound may lean on these only then: a `PublishedHardLearner` has hard limits, but its ascent ends before it keeps
+    them. A learner of your own says so by an attribute `is_exact`.
+    """
+    return bool(getattr(learner, "is_exact", False))
+
+
+def keeps_limits(learner: Any) -> bool:
+    """Whether no response breaks the learner's preferences, so that no lesson gets more than the best that keeps them."""
+    return is_exact(learner) and bool(learner.preference.is_hard)
+
+
 def recalled(after: Response | None) -> Memory:
     """What a learner carries on from its last response; empty before the first."""
     return {} if after is None or after.memory is None else after.memory

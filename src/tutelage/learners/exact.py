@@ -80,6 +80,11 @@ def respond_there(learner: Any, lesson: Lesson, **options: Any) -> CertifiedResp
 class GenericLearner(EntropyLearner):
     """Eq. 1 with any mismatch penalty and any preference penalty."""
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether its responses are optima of its penalties, so that bounds may lean on them: not if overridden."""
+        return type(self).respond is GenericLearner.respond
+
     def respond(
         self,
         lesson: Lesson,
@@ -213,6 +218,11 @@ class HardLearner(Readable):
     @property
     def preference(self) -> Preference:
         return self.constraints.preference
+
+    @property
+    def is_exact(self) -> bool:
+        """As of `GenericLearner`."""
+        return type(self).respond is HardLearner.respond
 
     def respond(
         self,

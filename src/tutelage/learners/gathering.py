@@ -12,7 +12,7 @@ import numpy as np
 from tutelage.arrays import freeze
 from tutelage.learners.penalties import Preference
 from tutelage.model.mdp import Domain
-from tutelage.roles import Lesson, Response, check_lesson, recalled
+from tutelage.roles import Lesson, Response, check_lesson, is_exact, recalled
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,11 @@ class GatheringLearner:
     @property
     def preference(self) -> Preference:
         return cast(Preference, self.inner.preference)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it acts as its inner learner does, and that is exact."""
+        return type(self).respond is GatheringLearner.respond and is_exact(self.inner)
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The response to everything shown so far."""

@@ -31,7 +31,7 @@ from tutelage.learners.without_entropy import best_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InfeasibleConstraints, OnProgress, watched
-from tutelage.roles import Lesson, Opening
+from tutelage.roles import Lesson, Opening, keeps_limits
 from tutelage.teachers.base import KnownLearner, OneLessonTeacher, Plan, best_kept, check_known, optimal_lesson
 
 # Costs below this share of the largest reward are rounding.
@@ -101,7 +101,7 @@ class AwareCmdpTeacher(OneLessonTeacher):
         """The best policy that keeps the preferences; raises `InfeasibleConstraints` where no policy does."""
         best = best_kept(self.learner, self.true_weights)
         lesson = Lesson.from_policy(self.domain, best.policy)
-        equal = self._needless if self.learner.preference.is_hard else ""
+        equal = self._needless if keeps_limits(self.learner) else ""
         return Opening(lesson, f"the best policy that keeps the learner's preferences{equal}", self._bound(best))
 
     def plan(self, *, time_limit: float | None = None, progress: OnProgress | None = None) -> CmdpPlan:
@@ -114,8 +114,8 @@ class AwareCmdpTeacher(OneLessonTeacher):
             return CmdpPlan(lesson, response, best.value, achieved, self._bound(best), best)
 
     def _bound(self, best: ConstrainedOptimum) -> float:
-        """A soft learner may exceed the constrained optimum, but no policy exceeds the unconstrained one."""
-        if self.learner.preference.is_hard:
+        """A learner that breaks limits may exceed the constrained optimum; no policy exceeds the unconstrained one."""
+        if keeps_limits(self.learner):
             return best.bound
         return best_policy(self.domain, self.true_weights, no_limits(self.domain)).bound
 
