@@ -154,7 +154,7 @@ def test_a_file_with_a_lesson_of_another_domain_is_refused(tmp_path):
         ("0.response.certificate.n_steps", "many", "n_steps must be one value"),
         ("0.response.certificate.ended", "SOMEHOW", "ended must be one of CONVERGED"),
         ("0.response.expectation.reward", np.full(50_000, "x"), "must be an array of numbers"),
-        ("0.reason", np.full((9, 9), "x" * 900), "0.reason must be one value"),
+        ("0.reason", np.full((9, 9), "x" * 900), "0.reason must be one"),
     ],
 )
 def test_a_transcript_with_a_wrong_field_is_refused_in_one_short_sentence(tmp_path, field, value, complaint):
@@ -166,7 +166,7 @@ def test_a_transcript_with_a_wrong_field_is_refused_in_one_short_sentence(tmp_pa
     with pytest.raises(InvalidModel, match=complaint) as caught:
         load_transcript(path, DOMAIN)
     assert "wrong.npz holds no valid transcript" in str(caught.value)
-    assert len(str(caught.value)) <= 300 and "\n" not in str(caught.value)
+    assert len(str(caught.value).removeprefix(str(path))) <= 240 and "\n" not in str(caught.value)
 
 
 def test_the_rewards_of_a_loaded_transcript_are_those_of_its_rounds(tmp_path):
@@ -213,7 +213,7 @@ def test_an_edited_file_is_refused_and_the_number_is_named(tmp_path, kind, edit)
     field, change = EDITS[edit]
     edited(path, field, change)
     with pytest.raises(
-        InvalidModel, match=r"taught\.npz holds no valid transcript: round 1, the (lesson|response): its"
+        InvalidModel, match=r"taught\.npz holds no valid transcript of this domain: round 1, the (lesson|response): its"
     ):
         load_transcript(path, domain)
     assert load_transcript(path, domain, verify=False).rounds

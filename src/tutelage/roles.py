@@ -21,13 +21,15 @@ from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import SelectedDemonstrations, sample_demonstrations, select
 from tutelage.data.showing import Shown, show
-from tutelage.model.mdp import MDP, Domain
+from tutelage.model.mdp import MDP, Domain, combined_features, per_choice
 from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import Ended, InvalidInput, InvalidModel
 
 # What a learner carries from lesson to lesson.
 Memory = Mapping[str, NDArray[Any]]
+# Parts of two domains that differ by less, relative to their size, are the same.
+SAME_PART = 1e-9
 # A start: the name of a state, or a distribution of states (S,).
 Start = Hashable | ArrayLike
 
@@ -357,8 +359,44 @@ def check_lesson(domain: Domain, lesson: Lesson) -> Lesson:
     return lesson
 
 
+def check_player(role: str, given: Any, method: str) -> None:
+    """Refuse what is no teacher or learner; a class in place of an object is named."""
+    if isinstance(given, type):
+        raise InvalidInput(f"the {role} is the class {given.__name__}; make an object of it, {given.__name__}(...)")
+    if not callable(getattr(given, method, None)):
+        raise InvalidInput(f"the {role} has no method {method}; write teach(teacher, learner)")
+
+
+def check_match(domain: Domain, learner: Any) -> None:
+    """Refuse a learner of another domain than the teacher's, up to rounding: numbers of both would be mixed."""
+    check_player("learner", learner, "respond")
+    theirs = getattr(learner, "domain", domain)
+    if theirs is domain or not isinstance(theirs, Domain):
+        return
+    counts = [(each.mdp.n_states, each.mdp.n_choices, each.n_reward, each.n_preference) for each in (theirs, domain)]
+    if counts[0] != counts[1]:
+        had, needed = map(
+            "{} states, {} choices, {} reward and {} preference features".format, *zip(*counts, strict=True)
+        )
+        raise InvalidModel(f"the learner's domain has {had}, but the teacher's has {needed}")
+    own, other = domain.mdp, theirs.mdp
+    parts = {
+        "number of choices by state": (own.first_choice, other.first_choice),
+        "transition": (own.transition, other.transition),
+        "start": (own.initial, other.initial),
+        "discount": (1 - np.asarray(own.discount), 1 - np.asarray(other.discount)),
+    }
+    own_features, features = (per_choice(each.mdp, combined_features(each)) for each in (domain, theirs))
+    for j, name in enumerate(domain.names):
+        parts[f"feature {name!r}"] = own_features[:, j], features[:, j]
+    for what, (mine, learners) in parts.items():
+        if mine is not learners and abs(mine - learners).max() > SAME_PART * abs(mine).max():
+            raise InvalidModel(f"the learner belongs to another domain: its {what} is not the teacher's")
+
+
 def respond_after(learner: Learner, lesson: Lesson, after: Response | None) -> Response:
     """The learner's response; a learner whose `respond` takes no `after` depends on the lesson alone."""
+    check_player("learner", learner, "respond")
     parameters = inspect.signature(learner.respond).parameters.values()
     if any(given.name == "after" or given.kind is given.VAR_KEYWORD for given in parameters):
         return cast(RememberingLearner, learner).respond(lesson, after=after)
@@ -375,7 +413,7 @@ def is_exact(learner: Any) -> bool:
 
 
 def keeps_limits(learner: Any) -> bool:
-    """Whether no response breaks the learner's preferences, so that no lesson gets more than the best that keeps them."""
+    """Whether no response breaks the learner's preferences, so that no lesson gets more than the best within them."""
     return is_exact(learner) and bool(learner.preference.is_hard)
 
 

@@ -242,7 +242,7 @@ def load_transcript(
 
     needed = ("true_weights", "ended", "n_rounds")
     archive = read_archive(path, needed, TRANSCRIPT, others=r"(\d+|learner)\..+", max_bytes=max_bytes)
-    with within(f"{path} holds no valid transcript"):
+    with within(f"{path} holds no valid transcript of this domain"):
         transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain), mdp=domain.mdp)
         arrays.check_length(transcript.true_weights, domain.n_reward, "true_weights", "reward features")
         n_rounds = arrays.whole_number(_unpacked(int, "n_rounds", archive, domain), "n_rounds", least=0)

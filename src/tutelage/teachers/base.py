@@ -16,7 +16,7 @@ from tutelage.learners.without_entropy import best_within
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import EndlessValue, InvalidModel
-from tutelage.roles import Advice, Learner, Lesson, Opening, Response, Round
+from tutelage.roles import Advice, Learner, Lesson, Opening, Response, Round, check_match
 
 # The default of a field that `__post_init__` sets in the units of the domain.
 BY_UNITS: Any = None
@@ -130,17 +130,12 @@ class KnownEntropyLearner(KnownLearner, Protocol):
 
 
 def check_known(domain: Domain, learner: KnownLearner) -> None:
-    """Refuse a learner whose preferences are not known, or whose domain has another shape."""
+    """Refuse a learner whose preferences are not known, or whose domain is another one."""
+    check_match(domain, learner)
     if not isinstance(getattr(learner, "preference", None), Preference):
         raise InvalidModel(
             f"this teacher must know the learner's preferences, but {type(learner).__name__} has no attribute "
             "'preference'; use VolumeSearchTeacher or LineSearchTeacher"
-        )
-    theirs = learner.domain
-    if theirs.mdp.n_choices != domain.mdp.n_choices or theirs.n_reward != domain.n_reward:
-        raise InvalidModel(
-            f"the learner's domain has {theirs.mdp.n_choices} choices and {theirs.n_reward} reward features, but the "
-            f"teacher's has {domain.mdp.n_choices} and {domain.n_reward}; they must be the same"
         )
 
 

@@ -48,8 +48,8 @@ class BilevelTeacher(OneLessonTeacher):
 
     method: "exact", or "frank-wolfe" for Appendix G as printed. n_random: the number of random starts beside the
     paper's two starts and the sign corners. max_cells: how many cells to search for the bound. With none, the bound is
-    the reward of the best policy, within the preferences where the learner keeps them. largest_weight: the largest weight
-    of a learner that must match exactly. rng: an int or a Generator, for the random starts. effort: how long to climb.
+    the reward of the best policy, within the preferences where the learner keeps them. largest_weight: the largest of
+    a learner that must match exactly. rng: an int or a Generator, for random starts. effort: how long to climb.
     """
 
     learner: KnownEntropyLearner

@@ -41,7 +41,7 @@ from tutelage.learners.cloning import choice_counts
 from tutelage.model.mdp import Domain, absorbing_states, combined_features, discounted, per_choice
 from tutelage.model.policy import check_policy, uniform_policy
 from tutelage.outcomes import InvalidModel, NotConverged
-from tutelage.roles import Advice, Lesson, Opening, Response, Round, respond_after
+from tutelage.roles import Advice, Lesson, Opening, Response, Round, check_match, respond_after
 from tutelage.teachers.base import BaseTeacher, best_kept
 
 # Normals of half-spaces whose unit vectors differ by less than this are one; a violation below it is rounding.
@@ -97,6 +97,8 @@ class CandidateTeacher(BaseTeacher):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.learner is not None:
+            check_match(self.domain, self.learner)
         if self.is_limited:
             policy = best_kept(self.learner, self.true_weights).policy
         else:
