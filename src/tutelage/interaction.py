@@ -13,22 +13,11 @@ from typing import cast
 
 import numpy as np
 
-from tutelage import outcomes
+from tutelage import outcomes, roles
 from tutelage.data.files import AnyPath
 from tutelage.learners.penalties import Preference
 from tutelage.outcomes import InvalidInput, InvalidModel, OnProgress, OutOfTime, TutelageError, within
-from tutelage.roles import (
-    Advice,
-    Learner,
-    Lesson,
-    Response,
-    Round,
-    Teacher,
-    check_lesson,
-    check_match,
-    check_player,
-    respond_after,
-)
+from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson, respond_after
 from tutelage.teachers.base import KnownLearner
 from tutelage.transcripts import Transcript, check_response, save_transcript
 
@@ -129,8 +118,8 @@ def _begun(teacher: Teacher, learner: Learner, so_far: Transcript | None, max_ro
     """The transcript to continue; refused if its weights are not the teacher's."""
     if max_rounds < 1:
         raise InvalidInput(f"max_rounds must be at least one, got {max_rounds}")
-    check_player("teacher", teacher, "open")
-    check_match(teacher.domain, learner)
+    roles.check_player("teacher", teacher, "open")
+    roles.check_match(teacher.domain, learner)
     begun = Transcript(teacher.true_weights) if so_far is None else so_far
     if not np.array_equal(begun.true_weights, teacher.true_weights):
         raise InvalidInput(f"so_far is for the weights {begun.true_weights}, the teacher has {teacher.true_weights}")

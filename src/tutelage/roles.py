@@ -21,14 +21,14 @@ from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import SelectedDemonstrations, sample_demonstrations, select
 from tutelage.data.showing import Shown, show
-from tutelage.model.mdp import MDP, Domain, combined_features, per_choice
+from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import check_name
-from tutelage.model.policy import check_policy
-from tutelage.outcomes import Ended, InvalidInput, InvalidModel
+from tutelage.model.policy import check_policy, policy_from_occupancy
+from tutelage.outcomes import Ended, InvalidInput, InvalidModel, within
 
 # What a learner carries from lesson to lesson.
 Memory = Mapping[str, NDArray[Any]]
-# Parts of two domains that differ by less, relative to their size, are the same.
+# Two domains are the same if their expectations of a policy differ by less, relative to the largest.
 SAME_PART = 1e-9
 # A start: the name of a state, or a distribution of states (S,).
 Start = Hashable | ArrayLike
@@ -379,19 +379,10 @@ def check_match(domain: Domain, learner: Any) -> None:
             "{} states, {} choices, {} reward and {} preference features".format, *zip(*counts, strict=True)
         )
         raise InvalidModel(f"the learner's domain has {had}, but the teacher's has {needed}")
-    own, other = domain.mdp, theirs.mdp
-    parts = {
-        "number of choices by state": (own.first_choice, other.first_choice),
-        "transition": (own.transition, other.transition),
-        "start": (own.initial, other.initial),
-        "discount": (1 - np.asarray(own.discount), 1 - np.asarray(other.discount)),
-    }
-    own_features, features = (per_choice(each.mdp, combined_features(each)) for each in (domain, theirs))
-    for j, name in enumerate(domain.names):
-        parts[f"feature {name!r}"] = own_features[:, j], features[:, j]
-    for what, (mine, learners) in parts.items():
-        if mine is not learners and abs(mine - learners).max() > SAME_PART * abs(mine).max():
-            raise InvalidModel(f"the learner belongs to another domain: its {what} is not the teacher's")
+    policy = policy_from_occupancy(domain.mdp, 1.0 + np.arange(domain.mdp.n_choices))
+    same, done = (expectation(each, policy).both for each in (domain, theirs))
+    with within("the learner belongs to another domain than the teacher"):
+        arrays.check_same("expectation of a policy", done, same, np.abs(same).max(), share=SAME_PART)
 
 
 def respond_after(learner: Learner, lesson: Lesson, after: Response | None) -> Response:
@@ -407,9 +398,10 @@ def is_exact(learner: Any) -> bool:
     """Whether a learner says that its responses are the optima of its preferences and penalties.
 
     A bound may lean on these only then: a `PublishedHardLearner` has hard limits, but its ascent ends before it keeps
-    them. A learner of your own says so by an attribute `is_exact`.
+    them. The class that has `respond` says so by `is_exact`; a subclass with its own `respond` does not inherit it.
     """
-    return bool(getattr(learner, "is_exact", False))
+    answering = next((kind for kind in type(learner).__mro__ if "respond" in vars(kind)), object)
+    return "is_exact" in vars(answering) and bool(learner.is_exact)
 
 
 def keeps_limits(learner: Any) -> bool:
@@ -427,6 +419,8 @@ def _remembered(name: Any, value: ArrayLike) -> NDArray[Any]:
     array = np.array(arrays.any_array(value, f"memory {name!r}"))
     if not isinstance(check_name(name, "a memory"), str) or not name or array.dtype.kind not in "biufU":
         raise InvalidModel(f"memory {name!r} must be a named array of numbers or texts, got {array.dtype}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InvalidModel(f"memory {name!r} holds NaN, from which no learner can go on")
     return arrays.freeze(array)
 
 

@@ -3,7 +3,7 @@
 import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -80,10 +80,8 @@ def respond_there(learner: Any, lesson: Lesson, **options: Any) -> CertifiedResp
 class GenericLearner(EntropyLearner):
     """Eq. 1 with any mismatch penalty and any preference penalty."""
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether its responses are optima of its penalties, so that bounds may lean on them: not if overridden."""
-        return type(self).respond is GenericLearner.respond
+    # Of its responses: each is the optimum of its penalties (`roles.is_exact`).
+    is_exact: ClassVar[bool] = True
 
     def respond(
         self,
@@ -207,6 +205,7 @@ class HardLearner(Readable):
     entropic_within: float | None = field(default=None, kw_only=True)
     route: Route = field(default="auto", kw_only=True)
     constraints: Constraints = field(init=False, repr=False)
+    is_exact: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_norm(self.norm, "mismatch")
@@ -218,11 +217,6 @@ class HardLearner(Readable):
     @property
     def preference(self) -> Preference:
         return self.constraints.preference
-
-    @property
-    def is_exact(self) -> bool:
-        """As of `GenericLearner`."""
-        return type(self).respond is HardLearner.respond
 
     def respond(
         self,

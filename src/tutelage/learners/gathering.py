@@ -31,8 +31,7 @@ class GatheringLearner:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it acts as its inner learner does, and that is exact."""
-        return type(self).respond is GatheringLearner.respond and is_exact(self.inner)
+        return is_exact(self.inner)
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The response to everything shown so far."""

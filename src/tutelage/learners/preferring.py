@@ -31,8 +31,7 @@ class PreferringLearner(Readable):
 
     @property
     def is_exact(self) -> bool:
-        """Whether it acts as its outer learner does, and that is exact."""
-        return type(self).respond is PreferringLearner.respond and is_exact(self.outer)
+        return is_exact(self.outer)
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """What the outer learner makes of the inner learner's intention."""
