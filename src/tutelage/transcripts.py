@@ -63,7 +63,7 @@ class Transcript(Readable):
     """All rounds so far. ended: how they ended, as a sentence. true_weights: (d_r,), those of the teacher.
 
     learner: the learner that was taught, where its preferences are known; `explain` needs it, and files do not keep it.
-    mdp: that of the teacher's domain, for `arrival`. unverified: what `load_transcript` could not compute again.
+    mdp: that of the teacher's domain, for `arrival`. unverified: what is not proved.
     """
 
     true_weights: Vector
