@@ -21,6 +21,7 @@ from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import SelectedDemonstrations, sample_demonstrations, select
 from tutelage.data.showing import Shown, show
+from tutelage.model.inputs import Weights
 from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy, policy_from_occupancy
@@ -101,7 +102,7 @@ class Lesson(Readable):
         n: int,
         *,
         domain: Domain | None = None,
-        true_weights: ArrayLike | None = None,
+        true_weights: Weights | None = None,
         learner: Any = None,
         rng: int | np.random.Generator = 0,
     ) -> Shown:
@@ -409,9 +410,17 @@ def keeps_limits(learner: Any) -> bool:
     return is_exact(learner) and bool(learner.preference.is_hard)
 
 
-def recalled(after: Response | None) -> Memory:
-    """What a learner carries on from its last response; empty before the first."""
-    return {} if after is None or after.memory is None else after.memory
+def recalled(after: Response | None, **shapes: tuple[int, ...]) -> Memory:
+    """What a learner carries on from its last response; empty before the first.
+
+    shapes: of what it remembers, by name. A memory of another learner, or of another domain, is refused.
+    """
+    memory = {} if after is None or after.memory is None else after.memory
+    for name, shape in shapes.items() if memory else ():
+        if name not in memory or memory[name].shape != shape:
+            told = f"the last response is that of another learner or domain: it remembers no {name!r} of shape {shape}"
+            raise InvalidInput(f"{told}; teach from the first lesson, or give a response of this learner")
+    return memory
 
 
 def _remembered(name: Any, value: ArrayLike) -> NDArray[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from tutelage.arrays import freeze
 from tutelage.learners.penalties import Preference
 from tutelage.model.mdp import Domain
-from tutelage.roles import Lesson, Response, check_lesson, is_exact, recalled
+from tutelage.roles import Lesson, Response, check_lesson, check_player, is_exact, recalled
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +20,9 @@ class GatheringLearner:
     """inner: any learner; it answers one lesson. A lesson without demonstrations counts as one demonstration."""
 
     inner: Any
+
+    def __post_init__(self) -> None:
+        check_player("learner within", self.inner, "respond")
 
     @property
     def domain(self) -> Domain:
@@ -38,7 +41,7 @@ class GatheringLearner:
         start = check_lesson(self.domain, lesson).seen_in(self.domain).mdp.initial
         n = float(lesson.n_demonstrations or 1)
         sums = {"expectation": n * lesson.expectation, "start": n * start, "n": np.array([n])}
-        if memory := recalled(after):
+        if memory := recalled(after, **{name: value.shape for name, value in sums.items()}):
             sums = {name: value + memory[name] for name, value in sums.items()}
         mean, initial = (freeze(sums[name] / sums["n"]) for name in ("expectation", "start"))
         done = self.inner.respond(Lesson(mean, freeze(np.zeros(len(mean))), domain=self.domain, initial=initial))

@@ -9,10 +9,11 @@ import numpy as np
 from tutelage.arrays import EPSILON, AsVector, Readable, Vector, set_fields
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import Arrival, expected_reward, journey_of
-from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
+from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum, or_one
 from tutelage.learners.penalties import Mismatch, Preference, Tangents
 from tutelage.learners.without_entropy import best_within
+from tutelage.model.inputs import reward_vector
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import EndlessValue, InvalidModel
@@ -24,7 +25,7 @@ BY_UNITS: Any = None
 
 @dataclass(frozen=True, eq=False)
 class BaseTeacher(Readable):
-    """true_weights: (d_r,), the teacher maximises `true_weights @ mu_r` of the learner's response."""
+    """true_weights: (d_r,), or by name, zero for others; it maximises `true_weights @ mu_r` of the response."""
 
     domain: Domain
     true_weights: AsVector
@@ -62,11 +63,6 @@ class BaseTeacher(Readable):
     def open(self) -> Opening:
         """An optimal policy of the unconstrained MDP."""
         return Opening(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
-
-    def _check_positive(self, *names: str) -> None:
-        for name in names:
-            if not getattr(self, name) > 0:
-                raise InvalidModel(f"{name} must be positive, got {getattr(self, name)}")
 
     def _check_choice(self, name: str, *allowed: str) -> None:
         if getattr(self, name) not in allowed:

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from tutelage import outcomes
-from tutelage.arrays import Vector, generator
+from tutelage.arrays import Vector, check_numbers, generator
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy, require_feasible
 from tutelage.constrained.problem import no_limits, or_one
@@ -66,8 +66,8 @@ class BilevelTeacher(OneLessonTeacher):
         if not hasattr(self.learner, "mismatch"):
             raise InvalidModel(f"{type(self.learner).__name__} has no mismatch penalty; use AwareCmdpTeacher")
         self._check_choice("method", "exact", "frank-wolfe")
-        if self.n_random < 0 or self.max_cells < 0 or not 0 < self.largest_weight < math.inf:
-            raise InvalidModel("n_random and max_cells must not be negative, and largest_weight must be positive")
+        check_numbers(self, "n_random", "max_cells", least=0, is_whole=True)
+        check_numbers(self, "largest_weight")
         if self.method == "frank-wolfe":
             check_soft(self.learner)
         generator(self.rng)

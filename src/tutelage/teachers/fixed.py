@@ -24,11 +24,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, set_fields
-from tutelage.constrained.occupancy_polytope import best_policy, reward_vector, strictest_policy
+from tutelage.arrays import ArrayLike, Matrix, Readable, set_fields, vector
+from tutelage.constrained.occupancy_polytope import best_policy, strictest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, preference_limits
 from tutelage.learners.without_entropy import best_within
 from tutelage.model.allowances import Allowance
+from tutelage.model.inputs import Weights, reward_vector
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InfeasibleConstraints, OnProgress, watched
 from tutelage.roles import Lesson, Opening, keeps_limits
@@ -133,7 +134,7 @@ class TeachingValue:
         return self.aware - self.agnostic
 
 
-def teaching_value(domain: Domain, true_weights: ArrayLike, learner: KnownLearner) -> TeachingValue:
+def teaching_value(domain: Domain, true_weights: Weights, learner: KnownLearner) -> TeachingValue:
     """The value of learner-aware teaching (Theorem 1), from the learner's own responses to both lessons.
 
     max over mu_r in Omega_r^L of w* @ mu_r   -   w* @ Proj(mu_r(pi*))   >=   0
@@ -173,7 +174,7 @@ class Costs(Readable):
 
 
 def preference_costs(
-    learner: KnownLearner, true_weights: ArrayLike, preference_expectation: ArrayLike | None = None
+    learner: KnownLearner, true_weights: Weights, preference_expectation: ArrayLike | None = None
 ) -> Costs:
     """What the preferences of a learner cost. preference_expectation: (d_c,), mu_c of what it does, for `used`."""
     domain = learner.domain
@@ -183,7 +184,8 @@ def preference_costs(
     n = len(constraints.names)
     within, (used, gains, losses) = math.nan, np.full((3, n), math.nan)
     if preference_expectation is not None:
-        used = constraints.values(np.asarray(preference_expectation, dtype=np.float64))
+        counts = vector(preference_expectation, "preference_expectation", domain.n_preference, "preference features")
+        used = constraints.values(counts)
     with suppress(InfeasibleConstraints):
         optimum = best_within(constraints, weights)
         within = optimum.value
