@@ -85,7 +85,6 @@ WRONG = {
         lambda **given: tl.soft_expansion(DOMAIN.mdp, weights=[1.0], **given),
         {"features": [[1, 2], [["a"]], [[10**400]]]},
     ),
-    "gathering": (lambda **given: tl.GatheringLearner(**given), {"inner": [None, tl.CloningLearner]}),
 }
 CASES = [(what, name, bad) for what, (_, given) in WRONG.items() for name, values in given.items() for bad in values]
 
@@ -96,7 +95,7 @@ def test_a_wrong_argument_is_refused_by_name(what, name, bad):
         WRONG[what][0](**{name: bad})
     told = str(refused.value)
     known = {"candidates": "respond needs a Lesson", "initial_policy": "policy has", "learner": "learner has no"}
-    known |= {"mismatch_penalty": "mismatch penalty", "violation_penalty": "preference penalty", "inner": "the learner"}
+    known |= {"mismatch_penalty": "mismatch penalty", "violation_penalty": "preference penalty"}
     assert name in told or known[name] in told
 
 

@@ -18,7 +18,6 @@ from tutelage.data.files import AnyPath
 from tutelage.learners.penalties import Preference
 from tutelage.outcomes import InvalidInput, InvalidModel, OnProgress, OutOfTime, TutelageError, within
 from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson, respond_after
-from tutelage.teachers.adaptive import CutTeacher
 from tutelage.teachers.base import KnownLearner
 from tutelage.transcripts import Transcript, check_response, save_transcript
 
@@ -127,7 +126,8 @@ def _begun(teacher: Teacher, learner: Learner, so_far: Transcript | None, max_ro
     with within("so_far does not belong to the teacher's domain"):
         for taught in begun.rounds[-1:]:
             check_response(teacher.domain, taught.response)
-    if isinstance(teacher, CutTeacher) and getattr(learner, "norm", 2) != 2:
+    norm = getattr(learner, "norm", None)
+    if norm is not None and getattr(teacher, "assumed_norm", norm) != norm:
         begun = replace(begun, unverified="the bounds: they need a learner that projects in the 2-norm, not in another")
     is_known = isinstance(getattr(learner, "preference", None), Preference) and hasattr(learner, "domain")
     return replace(begun, learner=cast(KnownLearner, learner) if is_known else None, mdp=teacher.domain.mdp)

@@ -21,8 +21,7 @@ from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import SelectedDemonstrations, sample_demonstrations, select
 from tutelage.data.showing import Shown, show
-from tutelage.model.inputs import Weights
-from tutelage.model.mdp import MDP, Domain
+from tutelage.model.mdp import MDP, Domain, Weights
 from tutelage.model.names import check_name
 from tutelage.model.policy import check_policy, policy_from_occupancy
 from tutelage.outcomes import Ended, InvalidInput, InvalidModel, within
@@ -376,10 +375,8 @@ def check_match(domain: Domain, learner: Any) -> None:
         return
     counts = [(each.mdp.n_states, each.mdp.n_choices, each.n_reward, each.n_preference) for each in (theirs, domain)]
     if counts[0] != counts[1]:
-        had, needed = map(
-            "{} states, {} choices, {} reward and {} preference features".format, *zip(*counts, strict=True)
-        )
-        raise InvalidModel(f"the learner's domain has {had}, but the teacher's has {needed}")
+        told = "{} states, {} choices, {} reward and {} preference features".format
+        raise InvalidModel(f"the learner's domain has {told(*counts[0])}, but the teacher's has {told(*counts[1])}")
     policy = policy_from_occupancy(domain.mdp, 1.0 + np.arange(domain.mdp.n_choices))
     same, done = (expectation(each, policy).both for each in (domain, theirs))
     with within("the learner belongs to another domain than the teacher"):

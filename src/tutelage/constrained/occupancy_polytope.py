@@ -24,8 +24,7 @@ from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, PriceFace, sol
 from tutelage.constrained.objectives import Mixture, Program
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit, sizes
 from tutelage.convex.programs import UnboundedProgram
-from tutelage.model.inputs import Weights, reward_vector
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, Weights, reward_vector
 from tutelage.model.policy import policy_from_occupancy
 from tutelage.outcomes import Ended, EndlessValue, InfeasibleConstraints, InvalidModel, NotConverged, Solution
 

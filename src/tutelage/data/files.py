@@ -27,8 +27,8 @@ from scipy import sparse
 from tutelage.arrays import check_compressed, integers
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.data.recordings import from_csv, from_lines, to_csv
-from tutelage.model.inputs import Weights, by_name, reward_vector
-from tutelage.model.mdp import MDP, Domain
+from tutelage.model.inputs import by_name
+from tutelage.model.mdp import MDP, Domain, Weights, reward_vector
 from tutelage.model.names import OBJECT_BYTES, Labels, from_json, n_objects, to_json
 from tutelage.outcomes import InvalidModel, TutelageError, Unavailable, within
 

@@ -19,8 +19,7 @@ from tutelage.chains.expectations import journey_of
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import trajectory_counts
 from tutelage.data.sampling import compared, is_followed, routes, select
-from tutelage.model.inputs import Weights, reward_vector
-from tutelage.model.mdp import Domain, per_choice
+from tutelage.model.mdp import Domain, Weights, per_choice, reward_vector
 from tutelage.model.names import AT_GOAL
 from tutelage.outcomes import InvalidInput, as_text
 

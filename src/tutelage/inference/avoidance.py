@@ -44,8 +44,7 @@ from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.data.empirical import trajectory_counts
 from tutelage.inference.behaviour import Behaviour, Total
 from tutelage.inference.recovery import feature_scales
-from tutelage.model.inputs import Weights, reward_vector
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, Weights, reward_vector
 from tutelage.outcomes import EndlessValue, InvalidInput
 
 # The model is rejected below this p-value.

@@ -12,7 +12,7 @@ import numpy as np
 from tutelage.arrays import freeze
 from tutelage.learners.penalties import Preference
 from tutelage.model.mdp import Domain
-from tutelage.roles import Lesson, Response, check_lesson, check_player, is_exact, recalled
+from tutelage.roles import Lesson, Response, check_lesson, is_exact, recalled
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +20,6 @@ class GatheringLearner:
     """inner: any learner; it answers one lesson. A lesson without demonstrations counts as one demonstration."""
 
     inner: Any
-
-    def __post_init__(self) -> None:
-        check_player("learner within", self.inner, "respond")
 
     @property
     def domain(self) -> Domain:

@@ -14,7 +14,7 @@ what happened, phi(c_t, s_t+1); only a last step, whose next state is not known,
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,24 +30,10 @@ if TYPE_CHECKING:
 
 # A vector on states or choices, a matrix (C, S) on arrival, or a function of names; None for no such feature.
 Feature = ArrayLike | SparseRows | Callable[..., Any] | None
-# Weights of the reward features, in order or by name.
-Weights: TypeAlias = ArrayLike | Mapping[str, float]
 # What the number of a row means, for messages.
 RowPlace = Callable[[int], str]
 # Features on arrival by name: a sparse (C, S) with the entries of the transition.
 Arrivals = Mapping[str, SparseRows]
-
-
-def reward_vector(domain: "Domain", values: Weights, name: str) -> Vector:
-    """(d_r,), one finite number for each reward feature; by name, zero for those that are not named."""
-    names = domain.reward_names
-    if isinstance(values, Mapping):
-        for key in values:
-            if key not in names:
-                told = f"{name} names {key!r}, which is not one of the reward features"
-                raise InvalidModel(f"{told}; {suggestion(key, names)}")
-        values = [values.get(key, 0.0) for key in names]
-    return arrays.vector(values, name, domain.n_reward, "reward features")
 
 
 def checked_first_choice(values: ArrayLike) -> Indices:

@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
@@ -106,6 +106,9 @@ def _is_same_lesson(rounds: Sequence[Round]) -> Flags:
 @dataclass(frozen=True, eq=False)
 class CutTeacher(BaseTeacher):
     """A teacher whose bound is the largest reward within cuts. A subclass has cuts, lessons and reasons to end."""
+
+    # Of the projection from which the cuts follow: `teach` compares it with the learner's.
+    assumed_norm: ClassVar[float] = 2
 
     def estimate(self, rounds: Sequence[Round]) -> HalfSpaces:
         """The half-spaces that contain the learner's feasible set."""

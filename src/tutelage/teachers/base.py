@@ -13,8 +13,7 @@ from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum, or_one
 from tutelage.learners.penalties import Mismatch, Preference, Tangents
 from tutelage.learners.without_entropy import best_within
-from tutelage.model.inputs import reward_vector
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, reward_vector
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import EndlessValue, InvalidModel
 from tutelage.roles import Advice, Learner, Lesson, Opening, Response, Round, check_match

@@ -29,8 +29,7 @@ from tutelage.constrained.occupancy_polytope import best_policy, strictest_polic
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, preference_limits
 from tutelage.learners.without_entropy import best_within
 from tutelage.model.allowances import Allowance
-from tutelage.model.inputs import Weights, reward_vector
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, Weights, reward_vector
 from tutelage.outcomes import InfeasibleConstraints, OnProgress, watched
 from tutelage.roles import Lesson, Opening, keeps_limits
 from tutelage.teachers.base import KnownLearner, OneLessonTeacher, Plan, best_kept, check_known, optimal_lesson

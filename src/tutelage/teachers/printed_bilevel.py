@@ -32,8 +32,7 @@ from tutelage.arrays import ArrayLike, Matrix, Vector, freeze
 from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
 from tutelage.convex import frank_wolfe
 from tutelage.convex.frank_wolfe import Evaluation, NonlinearProgram
-from tutelage.model.inputs import reward_vector
-from tutelage.model.mdp import combined_features, endless
+from tutelage.model.mdp import combined_features, endless, reward_vector
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.roles import Multipliers
 from tutelage.teachers.base import KnownEntropyLearner
