@@ -6,8 +6,10 @@ with a sentence that names the first offending place.
 
 import copy
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import fields
+from numbers import Real
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -286,6 +288,19 @@ def whole_number(value: Any, name: str, *, least: int, most: int | None = None) 
         span = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise InvalidModel(f"{name} must be a whole number {span}, got {value!r}")
     return int(value)
+
+
+def check_numbers(
+    instance: object, *names: str, least: float = SMALLEST, most: float = sys.float_info.max, is_whole: bool = False
+) -> None:
+    """Refuse fields that are no numbers from `least` to `most`: by default positive and finite. is_whole: ints only."""
+    for name in names:
+        value: Any = getattr(instance, name)
+        if is_whole:
+            whole_number(value, name, least=int(least))
+        elif isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most:  # type: ignore[operator]
+            advice = "" if most == math.inf else "; give a finite number"
+            raise InvalidModel(f"{name} must be {'positive' if least > 0 else 'at least zero'}, got {value!r}{advice}")
 
 
 def finite_or_none(number: float) -> float | None:

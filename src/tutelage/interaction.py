@@ -13,10 +13,10 @@ from typing import cast
 
 import numpy as np
 
-from tutelage import outcomes
+from tutelage import outcomes, roles
 from tutelage.data.files import AnyPath
 from tutelage.learners.penalties import Preference
-from tutelage.outcomes import InvalidInput, InvalidModel, OnProgress, OutOfTime, TutelageError
+from tutelage.outcomes import InvalidInput, InvalidModel, OnProgress, OutOfTime, TutelageError, within
 from tutelage.roles import Advice, Learner, Lesson, Response, Round, Teacher, check_lesson, respond_after
 from tutelage.teachers.base import KnownLearner
 from tutelage.transcripts import Transcript, check_response, save_transcript
@@ -116,12 +116,17 @@ def _begun(teacher: Teacher, learner: Learner, so_far: Transcript | None, max_ro
     """The transcript to continue; refused if its weights are not the teacher's."""
     if max_rounds < 1:
         raise InvalidInput(f"max_rounds must be at least one, got {max_rounds}")
-    for role, given, method in (("teacher", teacher, "open"), ("learner", learner, "respond")):
-        if not callable(getattr(given, method, None)):
-            raise InvalidInput(f"the {role} has no method {method}; write teach(teacher, learner)")
+    roles.check_player("teacher", teacher, "open")
+    roles.check_match(teacher.domain, learner)
     begun = Transcript(teacher.true_weights) if so_far is None else so_far
     if not np.array_equal(begun.true_weights, teacher.true_weights):
         raise InvalidInput(f"so_far is for the weights {begun.true_weights}, the teacher has {teacher.true_weights}")
+    with within("so_far does not belong to the teacher's domain"):
+        for taught in begun.rounds[-1:]:
+            check_response(teacher.domain, taught.response)
+    norm = getattr(learner, "norm", None)
+    if norm is not None and getattr(teacher, "assumed_norm", norm) != norm:
+        begun = replace(begun, unverified="the bounds: they need a learner that projects in the 2-norm, not in another")
     is_known = isinstance(getattr(learner, "preference", None), Preference) and hasattr(learner, "domain")
     return replace(begun, learner=cast(KnownLearner, learner) if is_known else None, mdp=teacher.domain.mdp)
 

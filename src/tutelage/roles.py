@@ -21,13 +21,15 @@ from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import empirical_expectation
 from tutelage.data.sampling import SelectedDemonstrations, sample_demonstrations, select
 from tutelage.data.showing import Shown, show
-from tutelage.model.mdp import MDP, Domain
+from tutelage.model.mdp import MDP, Domain, Weights
 from tutelage.model.names import check_name
-from tutelage.model.policy import check_policy
-from tutelage.outcomes import Ended, InvalidInput, InvalidModel
+from tutelage.model.policy import check_policy, policy_from_occupancy
+from tutelage.outcomes import Ended, InvalidInput, InvalidModel, within
 
 # What a learner carries from lesson to lesson.
 Memory = Mapping[str, NDArray[Any]]
+# Two domains are the same if their expectations of a policy differ by less, relative to the largest.
+SAME_PART = 1e-9
 # A start: the name of a state, or a distribution of states (S,).
 Start = Hashable | ArrayLike
 
@@ -100,7 +102,7 @@ class Lesson(Readable):
         n: int,
         *,
         domain: Domain | None = None,
-        true_weights: ArrayLike | None = None,
+        true_weights: Weights | None = None,
         learner: Any = None,
         rng: int | np.random.Generator = 0,
     ) -> Shown:
@@ -365,17 +367,65 @@ def check_lesson(domain: Domain, lesson: Lesson) -> Lesson:
     return lesson
 
 
+def check_player(role: str, given: Any, method: str) -> None:
+    """Refuse what is no teacher or learner; a class in place of an object is named."""
+    if isinstance(given, type):
+        raise InvalidInput(f"the {role} is the class {given.__name__}; make an object of it, {given.__name__}(...)")
+    if not callable(getattr(given, method, None)):
+        raise InvalidInput(f"the {role} has no method {method}; write teach(teacher, learner)")
+
+
+def check_match(domain: Domain, learner: Any) -> None:
+    """Refuse a learner of another domain than the teacher's, up to rounding: numbers of both would be mixed."""
+    check_player("learner", learner, "respond")
+    theirs = getattr(learner, "domain", domain)
+    if theirs is domain or not isinstance(theirs, Domain):
+        return
+    counts = [(each.mdp.n_states, each.mdp.n_choices, each.n_reward, each.n_preference) for each in (theirs, domain)]
+    if counts[0] != counts[1]:
+        told = "{} states, {} choices, {} reward and {} preference features".format
+        raise InvalidModel(f"the learner's domain has {told(*counts[0])}, but the teacher's has {told(*counts[1])}")
+    policy = policy_from_occupancy(domain.mdp, 1.0 + np.arange(domain.mdp.n_choices))
+    same, done = (expectation(each, policy).both for each in (domain, theirs))
+    with within("the learner belongs to another domain than the teacher"):
+        arrays.check_same("expectation of a policy", done, same, np.abs(same).max(), share=SAME_PART)
+
+
 def respond_after(learner: Learner, lesson: Lesson, after: Response | None) -> Response:
     """The learner's response; a learner whose `respond` takes no `after` depends on the lesson alone."""
+    check_player("learner", learner, "respond")
     parameters = inspect.signature(learner.respond).parameters.values()
     if any(given.name == "after" or given.kind is given.VAR_KEYWORD for given in parameters):
         return cast(RememberingLearner, learner).respond(lesson, after=after)
     return learner.respond(lesson)
 
 
-def recalled(after: Response | None) -> Memory:
-    """What a learner carries on from its last response; empty before the first."""
-    return {} if after is None or after.memory is None else after.memory
+def is_exact(learner: Any) -> bool:
+    """Whether a learner says that its responses are the optima of its preferences and penalties.
+
+    A bound may lean on these only then: a `PublishedHardLearner` has hard limits, but its ascent ends before it keeps
+    them. The class that has `respond` says so by `is_exact`; a subclass with its own `respond` does not inherit it.
+    """
+    answering = next((kind for kind in type(learner).__mro__ if "respond" in vars(kind)), object)
+    return "is_exact" in vars(answering) and bool(learner.is_exact)
+
+
+def keeps_limits(learner: Any) -> bool:
+    """Whether no response breaks the learner's preferences, so that no lesson gets more than the best within them."""
+    return is_exact(learner) and bool(learner.preference.is_hard)
+
+
+def recalled(after: Response | None, **shapes: tuple[int, ...]) -> Memory:
+    """What a learner carries on from its last response; empty before the first.
+
+    shapes: of what it remembers, by name. A memory of another learner, or of another domain, is refused.
+    """
+    memory = {} if after is None or after.memory is None else after.memory
+    for name, shape in shapes.items() if memory else ():
+        if name not in memory or memory[name].shape != shape:
+            told = f"the last response is that of another learner or domain: it remembers no {name!r} of shape {shape}"
+            raise InvalidInput(f"{told}; teach from the first lesson, or give a response of this learner")
+    return memory
 
 
 def _remembered(name: Any, value: ArrayLike) -> NDArray[Any]:
@@ -383,6 +433,8 @@ def _remembered(name: Any, value: ArrayLike) -> NDArray[Any]:
     array = np.array(arrays.any_array(value, f"memory {name!r}"))
     if not isinstance(check_name(name, "a memory"), str) or not name or array.dtype.kind not in "biufU":
         raise InvalidModel(f"memory {name!r} must be a named array of numbers or texts, got {array.dtype}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InvalidModel(f"memory {name!r} holds NaN, from which no learner can go on")
     return arrays.freeze(array)
 
 

@@ -63,7 +63,7 @@ class Transcript(Readable):
     """All rounds so far. ended: how they ended, as a sentence. true_weights: (d_r,), those of the teacher.
 
     learner: the learner that was taught, where its preferences are known; `explain` needs it, and files do not keep it.
-    mdp: that of the teacher's domain, for `arrival`. unverified: what `load_transcript` could not compute again.
+    mdp: that of the teacher's domain, for `arrival`. unverified: what is not proved.
     """
 
     true_weights: Vector
@@ -233,27 +233,35 @@ def load_transcript(
 
     max_bytes: the largest size of the file, of its arrays and of its Python objects. verify: compute again what each
     lesson shows and, where the learner was a `GenericLearner` or a `HardLearner` with linear preferences on this
-    domain, every number of its responses; a number that differs is named. The bounds of teachers are not computed.
+    domain, every number of its responses; a number that differs is named. Of a teacher's bound only one below what the
+    learner earns is refused. `unverified` says what was not computed, such as the steps of solvers.
     """
     from tutelage.learners import verifying
 
     needed = ("true_weights", "ended", "n_rounds")
     archive = read_archive(path, needed, TRANSCRIPT, others=r"(\d+|learner)\..+", max_bytes=max_bytes)
-    why = "objectives and bounds of the responses, because the file has no learner for them"
-    with within(f"{path} holds no valid transcript"):
+    with within(f"{path} holds no valid transcript of this domain"):
         transcript = Transcript(_unpacked(Vector, "true_weights", archive, domain), mdp=domain.mdp)
         arrays.check_length(transcript.true_weights, domain.n_reward, "true_weights", "reward features")
         n_rounds = arrays.whole_number(_unpacked(int, "n_rounds", archive, domain), "n_rounds", least=0)
         learner = verifying.stored_learner(archive, domain) if verify else None
         for number in range(n_rounds):
-            taught = _unpacked(Round, str(number), archive, domain)
+            taught = _unpacked(TaughtRound, str(number), archive, domain)
             for lesson in (taught.lesson, taught.response.lesson):
                 with within(f"round {number + 1}, the lesson"):
                     _check_shown(domain, lesson, verify)
             with within(f"round {number + 1}, the response"):
                 _check_done(domain, taught, learner, verify)
-            transcript = transcript.followed_by(taught)
-        return replace(transcript, ended=_unpacked(str, "ended", archive, domain), unverified="" if learner else why)
+                again = transcript.followed_by(taught)
+                if verify:
+                    _check_rewards(taught, again.final)
+            transcript = again
+        left = "the teacher's reasons and bounds, and the steps and endings of solvers"
+        why = "objectives and bounds of the responses, because the file has no learner for them"
+        unverified = left if learner else f"{why}; {left}"
+        if not verify:
+            unverified = "all numbers, which were read as they are"
+        return replace(transcript, ended=_unpacked(str, "ended", archive, domain), unverified=unverified)
 
 
 def _check_shown(domain: Domain, lesson: Lesson, verify: bool) -> None:
@@ -293,6 +301,16 @@ def _check_done(domain: Domain, taught: Round, learner: Any, verify: bool) -> No
         unit = or_one(sizes(domain)[: domain.n_reward])
         arrays.check_same("lesson", response.lesson.expectation, taught.lesson.expectation, unit)
         verifying.verify(learner, response)
+
+
+def _check_rewards(taught: TaughtRound, again: TaughtRound) -> None:
+    """Refuse rewards that do not follow, and a bound below the reward, unless samples may exceed it by chance."""
+    stored, computed = (np.array([each.lesson_reward, each.response_reward]) for each in (taught, again))
+    unit = 1 + np.abs(computed).max()
+    arrays.check_same("reward", stored, computed, unit)
+    if taught.response.bias is None and taught.bound < computed[1] - 1e-6 * unit:
+        told = f"its teacher's bound is {taught.bound:.10g}, but the learner earns {computed[1]:.10g}"
+        raise InvalidModel(f"{told}; verify=False reads the file as it is")
 
 
 def packed(at: str, value: Any) -> Iterator[tuple[str, Any]]:

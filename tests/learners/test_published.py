@@ -112,7 +112,7 @@ def test_the_allowance_counts_in_the_preference_gradient():
     ],
 )
 def test_at_least_one_step(make):
-    with pytest.raises(InvalidModel, match="max_steps must be at least one"):
+    with pytest.raises(InvalidModel, match="max_steps must be a whole number of at least 1"):
         make(worlds()[0].domain("L1"))
 
 

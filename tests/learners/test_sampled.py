@@ -107,7 +107,7 @@ def test_an_int_seeds_the_generator():
 
 def test_sample_sizes_and_lessons_without_a_policy_are_refused():
     domain, rng = PROBLEM.domain, np.random.default_rng(0)
-    with pytest.raises(InvalidModel, match="n_shown must be at least one, got 0"):
+    with pytest.raises(InvalidModel, match="n_shown must be a whole number of at least 1, got 0"):
         SampledLearner(domain, PROBLEM.learner, 0, 5, rng=rng)
     with pytest.raises(InvalidModel, match="cannot be sampled"):
         SampledLearner(domain, PROBLEM.learner, 5, 5, rng=rng).respond(Lesson.from_expectation([1.0, 2.0]))

@@ -46,5 +46,5 @@ def test_lessons_one_by_one_are_steps_one_by_one(seed):
 
 
 def test_bad_arguments_are_a_sentence():
-    with pytest.raises(tl.InvalidModel, match="rate, n_steps"):
+    with pytest.raises(tl.InvalidModel, match="rate must be positive, got 0"):
         tl.SequentialLearner(shown_policy(0)[0], rate=0)

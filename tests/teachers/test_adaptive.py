@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from oracles import lattice
 from problems import polytope_problem, published_problem, random_problem, soft_learner
 from scipy.spatial import ConvexHull
-from strategies import some_of
+from strategies import random_domain, some_of
 
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy
@@ -22,6 +22,7 @@ from tutelage.interaction import teach
 from tutelage.learners.exact import HardLearner
 from tutelage.learners.sampled import CallbackLearner
 from tutelage.model.mdp import Domain
+from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Advice, Lesson, Round
 from tutelage.teachers.adaptive import (
@@ -399,3 +400,13 @@ def test_after_the_last_round_no_lesson_is_planned():
     assert transcript.final.bound == teacher.adapt(transcript.rounds).bound
     advice = teacher.certify(transcript.rounds)
     assert advice.lesson is None and advice.reason == ""
+
+
+@pytest.mark.parametrize("norm", [1, 2, np.inf])
+@pytest.mark.parametrize("teacher", [VolumeSearchTeacher, LineSearchTeacher])
+def test_bounds_for_a_learner_in_another_norm_are_not_called_proved(teacher, norm):
+    """Cuts follow from the projection in the 2-norm; with another norm a bound may be false, and the table says so."""
+    domain = random_domain(np.random.default_rng(3), max_states=8, n_reward=2, n_preference=1)
+    limits = expectation(domain, uniform_policy(domain.mdp)).preference
+    transcript = teach(teacher(domain, [1.0, 0.5]), HardLearner(domain, limits, norm=norm), max_rounds=3)
+    assert ("Not verified: the bounds" in str(transcript)) == (norm != 2)

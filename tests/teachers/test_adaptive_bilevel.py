@@ -237,9 +237,9 @@ def test_the_same_rounds_give_the_same_advice():
     [
         ({"observed": "policy"}, "observed must be"),
         ({"stop_tolerance": 0}, "stop_tolerance must be positive"),
-        ({"max_cells": -1}, "must not be negative"),
+        ({"max_cells": -1}, "must be a whole number of at least 0"),
         ({"stop_tolerance": math.nan}, "stop_tolerance must be positive"),
-        ({"n_trajectories": -3}, "must not be negative"),
+        ({"n_trajectories": -3}, "must be a whole number of at least 0"),
     ],
 )
 def test_refused(options, message):

@@ -11,12 +11,16 @@ from strategies import random_domain
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy, least_violation
 from tutelage.constrained.problem import no_limits, preference_limits
-from tutelage.learners.exact import ApproximateHardLearner, SoftLearner
+from tutelage.learners.cloning import CloningLearner
+from tutelage.learners.exact import ApproximateHardLearner, HardLearner, SoftLearner
+from tutelage.learners.gathering import GatheringLearner
+from tutelage.learners.preferring import PreferringLearner
+from tutelage.learners.published import PublishedHardLearner
 from tutelage.model.policy import uniform_policy
-from tutelage.roles import Lesson, Round
+from tutelage.roles import Lesson, Response, Round
 from tutelage.teachers.base import Plan
 from tutelage.teachers.bilevel import BilevelTeacher
-from tutelage.teachers.fixed import AgnosticTeacher
+from tutelage.teachers.fixed import AgnosticTeacher, AwareCmdpTeacher
 
 WEIGHTS = np.array([1.0, -0.7])
 DOMAIN = random_domain(np.random.default_rng(7), max_states=6, max_choices=3, n_reward=2, n_preference=1)
@@ -78,3 +82,52 @@ def test_before_the_search_a_soft_learner_is_bounded_by_the_best_policy_and_a_ha
         plan = BilevelTeacher(DOMAIN, WEIGHTS, learner, max_cells=0, n_random=0).plan()
         assert plan.bound == pytest.approx(bound) and math.isfinite(plan.gap)
         assert plan.achieved == pytest.approx(WEIGHTS @ expectation(DOMAIN, plan.response.policy).reward)
+
+
+def _hard_problem(seed):
+    """A random domain that is no grid, weights, and limits halfway from the least possible to what pays most."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain(rng, max_states=8, max_choices=3, n_reward=2, n_preference=2)
+    weights = rng.normal(size=2)
+    best = AgnosticTeacher(domain, weights).open().lesson
+    ends = best_policy(domain, weights, no_limits(domain)).expectation.preference
+    tight = least_violation(domain, preference_limits(domain, 0.0)).expectation.preference
+    return domain, weights, best, tight + 0.5 * np.maximum(ends - tight, 0.0)
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_no_lesson_beats_a_bound_for_a_learner_that_breaks_its_hard_limits(chunk):
+    """The ascent of the published learner ends before it keeps its limits, so a bound that leans on them is false."""
+    n_broken = 0
+    for seed in range(6 * chunk, 6 * chunk + 6):
+        domain, weights, best, limits = _hard_problem(seed)
+        learner = PublishedHardLearner(domain, violation_allowance=limits, max_steps=60)
+        answers = [learner.respond(best), learner.respond(Lesson.from_policy(domain, uniform_policy(domain.mdp)))]
+        n_broken += any((answer.violation_excess > 1e-3).any() for answer in answers)
+        earned = max(float(weights @ answer.expectation.reward) for answer in answers)
+        bounds = [AwareCmdpTeacher(domain, weights, learner).plan().bound]
+        bounds.append(BilevelTeacher(domain, weights, learner, max_cells=2, n_random=0).plan().bound)
+        assert min(bounds) >= earned - 1e-7 * (1 + abs(earned))
+    assert n_broken > 0
+
+
+class Careless(HardLearner):
+    """A learner of somebody else that has hard limits and does not look at them."""
+
+    def respond(self, lesson, after=None):
+        return Response.of(self.domain, lesson, lesson.policy)
+
+
+def test_a_bound_leans_on_limits_only_of_a_learner_that_keeps_them():
+    """Wrappers do what the learner within does, and a subclass with its own `respond` proves nothing."""
+    domain, weights, best, limits = _hard_problem(5)
+    exact = HardLearner(domain, limits)
+    keeping = [exact, GatheringLearner(exact), PreferringLearner(CloningLearner(domain), exact)]
+    published = PublishedHardLearner(domain, violation_allowance=limits)
+    breaking = [Careless(domain, limits), published, GatheringLearner(published)]
+    kept = best_policy(domain, weights, preference_limits(domain, limits)).value
+    most = float(weights @ best.expectation)
+    assert kept < most - 1e-3
+    for learners, bound in ((keeping, kept), (breaking, most)):
+        for learner in learners:
+            assert AwareCmdpTeacher(domain, weights, learner).open().bound == pytest.approx(bound, rel=1e-6)

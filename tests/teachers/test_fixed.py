@@ -219,7 +219,7 @@ def test_garbage_is_refused_with_a_sentence():
     with pytest.raises(tl.InvalidModel, match="method"):
         tl.BilevelTeacher(domain, world.true_weights, learner, method="simulated annealing")
     with pytest.raises(tl.InvalidModel, match="must know the learner's preferences"):
-        tl.AwareCmdpTeacher(domain, world.true_weights, object())
+        tl.AwareCmdpTeacher(domain, world.true_weights, tl.CloningLearner(domain))
 
 
 def _problem(seed):

@@ -329,7 +329,7 @@ def test_without_progress_the_rounds_end_with_the_best_lesson():
         ({"shortest_push": 5.0}, "pushes must be 0 < shortest < longest"),
         ({"method": "golden"}, "method must be 'exact' or 'bisection', got 'golden'"),
         ({"stop_tolerance": 0.0}, "stop_tolerance must be positive"),
-        ({"patience": 0}, "patience must be positive"),
+        ({"patience": 0}, "patience must be a whole number of at least 1"),
         ({"true_weights": [0.0, 0.0]}, "true_weights are all zero"),
         ({"true_weights": [1.0]}, "true_weights has 1 entries"),
     ],

@@ -1,7 +1,11 @@
 """Plans of the aware teachers: one set of names, a bound that reaches the transcript, nothing planned twice."""
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from strategies import random_domain
 
 import tutelage as tl
 from tutelage.outcomes import watched
@@ -93,3 +97,59 @@ def test_with_one_reward_feature_a_plan_says_that_the_agnostic_lesson_is_as_good
     agnostic = tl.teach(tl.AgnosticTeacher(domain, weights), learner).final.response_reward
     if n_reward == 1:
         assert transcript.final.response_reward == pytest.approx(agnostic, abs=1e-6)
+
+
+def changed(domain, part):
+    """The domain with one part changed: another MDP or other features of the same shape."""
+    mdp, features, preferences = domain.mdp, domain.reward_features, domain.preference_features
+    if part == "start":
+        return domain.starting_in(int(np.argmin(mdp.initial)))
+    if part == "transition":
+        mdp = replace(mdp, transition=mdp.transition[::-1])
+    if part == "discount":
+        mdp = replace(mdp, discount=np.sqrt(mdp.discount))
+    if part == "reward":
+        features = features * [1.0, 1 + 1e-6]
+    if part == "preference":
+        preferences = preferences + 1e-6
+    return replace(domain, mdp=mdp, reward_features=features, preference_features=preferences)
+
+
+@pytest.mark.parametrize("part", ["start", "transition", "discount", "reward", "preference"])
+def test_no_teacher_plans_for_a_learner_of_another_domain(part):
+    """Its plan would mix two domains: a lesson of one, and the bound and the response of the other."""
+    domain = random_domain(np.random.default_rng(8), max_states=12, n_reward=2, n_preference=1)
+    w, other = [1.0, -0.5], changed(domain, part)
+    sentence = "the learner belongs to another domain than the teacher: its expectation of a policy"
+    soft = tl.SoftLearner(other, mismatch_penalty=2, violation_penalty=3)
+    for knowing in (tl.AwareCmdpTeacher, tl.BilevelTeacher, tl.OmniscientTeacher):
+        with pytest.raises(tl.InvalidModel, match=sentence):
+            knowing(domain, w, soft)
+    with pytest.raises(tl.InvalidModel, match=sentence):
+        tl.teach(tl.AgnosticTeacher(domain, w), soft)
+    again = pickle.loads(pickle.dumps(domain))
+    assert again is not domain
+    tl.AwareCmdpTeacher(domain, w, tl.SoftLearner(again, mismatch_penalty=2, violation_penalty=3))
+
+
+def test_rounds_and_files_of_another_domain_say_so(tmp_path):
+    """Both fit in shape: what is wrong is the domain, not the expectation that no longer follows."""
+    mine, other = (tl.object_world(size=6, seed=seed) for seed in (0, 1))
+    domain, there = mine.domain("L2"), other.domain("L2")
+    begun = tl.teach(tl.VolumeSearchTeacher(domain, mine.true_weights), tl.HardLearner(domain, 0.5), max_rounds=1)
+    with pytest.raises(tl.InvalidModel, match="so_far does not belong to the teacher's domain"):
+        tl.teach(tl.VolumeSearchTeacher(there, mine.true_weights), tl.HardLearner(there, 0.5), so_far=begun)
+    tl.save_transcript(begun, tmp_path / "rounds.npz")
+    with pytest.raises(tl.InvalidModel, match="holds no valid transcript of this domain"):
+        tl.load_transcript(tmp_path / "rounds.npz", there)
+
+
+def test_a_class_in_place_of_an_object_is_named():
+    with pytest.raises(tl.InvalidInput, match=r"the teacher is the class AgnosticTeacher; make an object of it"):
+        tl.teach(tl.AgnosticTeacher, HARD)
+    with pytest.raises(tl.InvalidInput, match=r"the learner is the class HardLearner; make an object of it"):
+        tl.teach(tl.AgnosticTeacher(DOMAIN, WORLD.true_weights), tl.HardLearner)
+    with pytest.raises(tl.InvalidInput, match="the learner is the class HardLearner"):
+        tl.AwareCmdpTeacher(DOMAIN, WORLD.true_weights, tl.HardLearner)
+    with pytest.raises(tl.InvalidInput, match="the learner has no method respond"):
+        tl.OmniscientTeacher(DOMAIN, WORLD.true_weights, 3)

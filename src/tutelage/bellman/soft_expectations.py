@@ -31,6 +31,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
+from tutelage import arrays
 from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, Matrix, Readable, Vector, freeze, max_abs, vector
 from tutelage.bellman.endless import refuse_endless
 from tutelage.bellman.equations import Optimum, solve_soft
@@ -83,6 +84,8 @@ def soft_expansion(
 
     near: the expansion at nearby weights, as a warm start.
     """
+    if not isinstance(features, np.ndarray) or features.ndim != 2:
+        features = arrays.floats(features, "features", ndim=2)
     checked = vector(weights, "weights", features.shape[1], "features")
     # The value near these weights, to first order.
     start = None if near is None else near.value + near.ahead @ (checked - near.weights)

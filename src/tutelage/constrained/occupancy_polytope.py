@@ -24,7 +24,7 @@ from tutelage.constrained.direct import FEW_CHOICES, LOOSEST_GAP, PriceFace, sol
 from tutelage.constrained.objectives import Mixture, Program
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Route, Scaled, in_unit, sizes
 from tutelage.convex.programs import UnboundedProgram
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, Weights, reward_vector
 from tutelage.model.policy import policy_from_occupancy
 from tutelage.outcomes import Ended, EndlessValue, InfeasibleConstraints, InvalidModel, NotConverged, Solution
 
@@ -41,7 +41,7 @@ PRICE_LEVEL = 1e-9
 
 def best_policy(
     domain: Domain,
-    weights: ArrayLike,
+    weights: Weights,
     limits: HalfSpaces,
     *,
     accuracy: float = 1e-8,
@@ -88,7 +88,7 @@ def nearest_policy(
     units[: domain.n_reward] = units[: domain.n_reward].max()
     scaled = Scaled.of(domain, limits, units)
     unit = float(scaled.feature[0])
-    wanted = reward_vector(domain, target, "target") / unit
+    wanted = vector(target, "target", domain.n_reward, "reward features") / unit
     with outcomes.watched(time_limit, progress):
         if norm != 2:
             return Problem(scaled, objectives.nearest(wanted, norm, scaled.limits), unit).solve(accuracy, route)
@@ -130,7 +130,7 @@ def least_violation(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-
 
 
 def strictest_policy(
-    domain: Domain, weights: ArrayLike, limits: HalfSpaces, *, accuracy: float = 1e-8
+    domain: Domain, weights: Weights, limits: HalfSpaces, *, accuracy: float = 1e-8
 ) -> ConstrainedOptimum:
     """The policy with the largest reward among those with the least total excess over the limits."""
     _check(domain, limits, accuracy, "auto")
@@ -293,8 +293,3 @@ def _check(domain: Domain, limits: HalfSpaces, accuracy: float, route: str) -> N
         raise InvalidModel("accuracy must be positive")
     if route not in get_args(Route):
         raise InvalidModel(f"route must be 'auto', 'decomposition' or 'direct', got {route!r}")
-
-
-def reward_vector(domain: Domain, values: ArrayLike, name: str) -> Vector:
-    """(d_r,), the values checked: one finite number for each reward feature."""
-    return vector(values, name, domain.n_reward, "reward features")

@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tutelage.arrays import ArrayLike, check_compressed, integers, vector
+from tutelage.arrays import check_compressed, integers
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.recordings import from_csv, from_lines, to_csv, to_lines
 from tutelage.model.inputs import by_name
-from tutelage.model.mdp import MDP, Domain
+from tutelage.model.mdp import MDP, Domain, Weights, reward_vector
 from tutelage.model.names import OBJECT_BYTES, Labels, from_json, n_objects, to_json
 from tutelage.outcomes import InvalidModel, TutelageError, Unavailable, within
 
@@ -50,7 +50,7 @@ Archive = Mapping[str, NDArray[Any]]
 AnyPath = str | os.PathLike[str]
 
 
-def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None) -> None:
+def save(domain: Domain, path: AnyPath, *, true_weights: Weights | None = None) -> None:
     """Write a domain to an `.npz` file, from which `load` reads the same domain, bit for bit.
 
     true_weights: (d_r,), what each reward feature is worth; the playground reads them from the file.
@@ -62,7 +62,7 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
     fields |= {"transition_data": rows.data, "transition_indices": rows.indices, "transition_indptr": rows.indptr}
     fields |= {"final_states": mdp.names.finals}
     if true_weights is not None:
-        fields["true_weights"] = vector(true_weights, "true_weights", domain.n_reward, "reward features")
+        fields["true_weights"] = reward_vector(domain, true_weights, "true_weights")
     for name in OPTIONAL_FIELDS:
         if name in fields and (fields[name] is None or not len(fields[name])):
             del fields[name]
@@ -83,7 +83,7 @@ def saved_weights(path: AnyPath, domain: Domain, *, max_bytes: int = LARGEST_BYT
     """The `true_weights` (d_r,) in the file of a domain, or None."""
     archive = read_archive(path, (), DOMAIN, others="true_weights", max_bytes=max_bytes)
     weights = archive.get("true_weights")
-    return None if weights is None else vector(weights, "true_weights", domain.n_reward, "reward features")
+    return None if weights is None else reward_vector(domain, weights, "true_weights")
 
 
 def load(path: AnyPath, *, max_bytes: int = LARGEST_BYTES) -> Domain:

@@ -14,12 +14,12 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, freeze, vector, whole_number
+from tutelage.arrays import Matrix, Readable, Vector, freeze, whole_number
 from tutelage.chains.expectations import journey_of
 from tutelage.data.demonstrations import Demonstrations
 from tutelage.data.empirical import trajectory_counts
 from tutelage.data.sampling import compared, is_followed, routes, select
-from tutelage.model.mdp import Domain, per_choice
+from tutelage.model.mdp import Domain, Weights, per_choice, reward_vector
 from tutelage.model.names import AT_GOAL
 from tutelage.outcomes import InvalidInput, as_text
 
@@ -151,7 +151,7 @@ def show(
     lesson: Any,
     n: int,
     *,
-    true_weights: ArrayLike | None,
+    true_weights: Weights | None,
     limits: Mapping[str, float],
     rng: int | np.random.Generator,
 ) -> Shown:
@@ -168,7 +168,7 @@ def show(
     shown, shares = whole or _grouped(select(domain, lesson, count, limits=limits, rng=rng).demonstrations)
     order = np.argsort(~is_followed(domain, shown, limits), kind="stable")
     shown, shares = shown.take(order), shares[order]
-    weights = None if true_weights is None else vector(true_weights, "true_weights", domain.n_reward, "reward features")
+    weights = None if true_weights is None else reward_vector(domain, true_weights, "true_weights")
     rewards, preferences = trajectory_counts(domain, shown)
     items = _items(domain, shown, shares, np.hstack([rewards, preferences]), weights, limits)
     mean = shares @ rewards

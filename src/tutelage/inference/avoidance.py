@@ -47,14 +47,14 @@ import numpy as np
 from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
-from tutelage.arrays import ArrayLike, Flags, Matrix, Readable, Vector, freeze, vector
+from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze
 from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.constrained.problem import or_one
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
 from tutelage.data.empirical import skewness, trajectory_counts
 from tutelage.inference.behaviour import MATCHED, Behaviour, Total
 from tutelage.inference.recovery import feature_scales
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, Weights, reward_vector
 from tutelage.outcomes import EndlessValue, InvalidInput, NotConverged
 
 # The model is rejected below this p-value.
@@ -129,7 +129,7 @@ def infer_preferences(
     domain: Domain | Sequence[tuple[Domain, Demonstrations]],
     demonstrations: Demonstrations | None = None,
     *,
-    reward_weights: ArrayLike | None = None,
+    reward_weights: Weights | None = None,
     confidence: float = 0.95,
 ) -> PreferenceEstimate:
     """How strongly each preference feature is avoided, from behaviour alone.
@@ -157,7 +157,7 @@ def infer_preferences(
     base = np.zeros(len(first.names))
     n_known = 0 if reward_weights is None else first.n_reward
     if reward_weights is not None:
-        base[:n_known] = vector(reward_weights, "reward_weights", n_known, "reward features")
+        base[:n_known] = reward_vector(first, reward_weights, "reward_weights")
     return _Inference(first, Behaviour.of(pairs), base, n_known).estimate(confidence)
 
 

@@ -7,7 +7,7 @@ of mu_hat onto what policies can do, so m converges to the response of a `HardLe
 
 from dataclasses import dataclass
 
-from tutelage.arrays import Readable
+from tutelage.arrays import Readable, check_numbers
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation_of_occupancy, occupancy
 from tutelage.model.mdp import Domain
@@ -24,6 +24,10 @@ class ApprenticeLearner(Readable):
     domain: Domain
     max_steps: int = 200
     tolerance: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_numbers(self, "max_steps", least=1, is_whole=True)
+        check_numbers(self, "tolerance", least=0.0)
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The mixture; the response to a lesson does not depend on earlier ones."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import logsumexp
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, floats, freeze, set_fields
-from tutelage.bellman.equations import solve_soft
+from tutelage import arrays
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_numbers, floats, freeze, set_fields
+from tutelage.bellman.equations import Optimum, solve_soft
 from tutelage.constrained.problem import or_one
 from tutelage.learners.cloning import choice_counts
 from tutelage.model.mdp import Domain, choice_reward
@@ -33,19 +34,23 @@ class BayesianLearner(Readable):
 
     def __post_init__(self) -> None:
         weights = self.candidates
-        if isinstance(weights, int):
+        check_numbers(self, "rationality", least=0.0)
+        if not np.ndim(weights):
             units = or_one(np.abs(self.domain.reward_features).max(axis=0))
-            weights = np.random.default_rng(self.rng).normal(size=(weights, self.domain.n_reward)) / units
+            size = arrays.whole_number(weights, "candidates", least=1), self.domain.n_reward
+            weights = arrays.generator(self.rng).normal(size=size) / units
         weights = floats(weights, "candidates", ndim=2)
         if weights.shape[1] != self.domain.n_reward or not len(weights):
             raise InvalidModel(f"candidates must be of shape (m, {self.domain.n_reward}), got {weights.shape}")
-        log_policies = np.array([np.log(self.policy(row)) for row in weights])
+        # From the values: where a probability underflows, its logarithm is still finite.
+        solved, state = [self._solved(row) for row in weights], self.domain.mdp.state_of_choice
+        log_policies = np.array([each.choice_value - each.value[state] for each in solved])
         set_fields(self, candidates=weights, log_policies=freeze(log_policies))
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The response after one more lesson."""
         seen = self.log_policies @ choice_counts(self.domain, lesson)
-        if memory := recalled(after):
+        if memory := recalled(after, log_posterior=seen.shape):
             seen = seen + memory["log_posterior"]
         log_posterior = seen - logsumexp(seen)
         mean = np.exp(log_posterior) @ np.asarray(self.candidates)
@@ -54,5 +59,8 @@ class BayesianLearner(Readable):
 
     def policy(self, weights: Vector) -> Vector:
         """(C,), the soft policy of a reward."""
+        return self._solved(weights).policy
+
+    def _solved(self, weights: Vector) -> Optimum:
         mdp = self.domain.mdp
-        return solve_soft(mdp, choice_reward(mdp, self.domain.reward_features @ (self.rationality * weights))).policy
+        return solve_soft(mdp, choice_reward(mdp, self.domain.reward_features @ (self.rationality * weights)))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.arrays import Readable, Vector
+from tutelage.arrays import Readable, Vector, check_numbers
 from tutelage.chains.expectations import occupancy
 from tutelage.model.mdp import Domain
 from tutelage.model.policy import policy_from_occupancy
-from tutelage.outcomes import InvalidInput, InvalidModel
+from tutelage.outcomes import InvalidInput
 from tutelage.roles import Lesson, Response, check_lesson, recalled
 
 
@@ -26,13 +26,12 @@ class CloningLearner(Readable):
     prior: float = 0.1
 
     def __post_init__(self) -> None:
-        if not self.prior >= 0:
-            raise InvalidModel(f"prior must not be negative, got {self.prior}")
+        check_numbers(self, "prior", least=0.0)
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The policy of all counts so far; uniform in states that were never seen."""
         counts = choice_counts(self.domain, lesson)
-        if memory := recalled(after):
+        if memory := recalled(after, counts=counts.shape):
             counts = counts + memory["counts"]
         policy = policy_from_occupancy(self.domain.mdp, counts + self.prior)
         return Response.of(self.domain, lesson, policy, memory={"counts": counts})

@@ -3,11 +3,11 @@
 import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Readable, freeze, set_fields
+from tutelage.arrays import Matrix, Readable, check_numbers, freeze, set_fields
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, Route, sizes
@@ -17,7 +17,7 @@ from tutelage.learners.penalties import Constraints, Mismatch, Preference, Tange
 from tutelage.learners.without_entropy import optimum_within
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain, combined_features
-from tutelage.outcomes import Ended, InvalidModel, NotConverged, OnProgress, OutOfTime, watched
+from tutelage.outcomes import Ended, NotConverged, OnProgress, OutOfTime, watched
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, Response, check_lesson
 
 # The largest relative gap of a response that counts as solved.
@@ -79,6 +79,9 @@ def respond_there(learner: Any, lesson: Lesson, **options: Any) -> CertifiedResp
 @dataclass(frozen=True, eq=False)
 class GenericLearner(EntropyLearner):
     """Eq. 1 with any mismatch penalty and any preference penalty."""
+
+    # Of its responses: each is the optimum of its penalties (`roles.is_exact`).
+    is_exact: ClassVar[bool] = True
 
     def respond(
         self,
@@ -202,11 +205,12 @@ class HardLearner(Readable):
     entropic_within: float | None = field(default=None, kw_only=True)
     route: Route = field(default="auto", kw_only=True)
     constraints: Constraints = field(init=False, repr=False)
+    is_exact: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_norm(self.norm, "mismatch")
-        if self.entropic_within is not None and not self.entropic_within > 0:
-            raise InvalidModel(f"entropic_within must be positive, got {self.entropic_within}")
+        if self.entropic_within is not None:
+            check_numbers(self, "entropic_within")
         preference = Preference(allowance=self.violation_allowance, rows=self.rows, functions=self.functions)
         set_fields(self, constraints=preference.on(self.domain))
 

@@ -19,6 +19,7 @@ each, and the point where it touches is a variable (`convex_constraints`). Where
 import math
 from dataclasses import dataclass, replace
 from itertools import compress
+from numbers import Real
 from typing import Self
 
 import numpy as np
@@ -34,6 +35,8 @@ from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.roles import Certificate, CertifiedResponse, Lesson, Multipliers, named
 
+# The largest finite penalty: sums and products of larger ones overflow.
+MOST_PENALTY = 1e300
 DUAL_NORM = {1.0: math.inf, 2.0: 2.0, math.inf: 1.0}
 
 
@@ -376,6 +379,7 @@ def check_norm(norm: float, kind: str) -> None:
 def _check(given: Mismatch | Preference, kind: str) -> None:
     """Refuse a bad norm, penalty or allowance, and make the allowance read-only."""
     check_norm(given.norm, kind)
-    if not given.penalty > 0:
-        raise InvalidModel(f"the {kind} penalty must be positive (infinite for hard), got {given.penalty}")
+    if not isinstance(given.penalty, Real) or not (0 < given.penalty <= MOST_PENALTY or given.penalty == math.inf):
+        told = f"the {kind} penalty must be positive (infinite for hard), at most {MOST_PENALTY:g} if finite"
+        raise InvalidModel(f"{told}, got {given.penalty!r}")
     set_fields(given, allowance=checked_allowance(given.allowance, f"the {kind} allowance"))

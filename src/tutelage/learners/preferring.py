@@ -11,7 +11,7 @@ from tutelage.arrays import Readable
 from tutelage.learners.exact import GenericLearner, HardLearner
 from tutelage.learners.penalties import Preference
 from tutelage.model.mdp import Domain
-from tutelage.roles import Learner, Lesson, Response, respond_after
+from tutelage.roles import Learner, Lesson, Response, is_exact, respond_after
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,10 @@ class PreferringLearner(Readable):
     @property
     def preference(self) -> Preference:
         return self.outer.preference
+
+    @property
+    def is_exact(self) -> bool:
+        return is_exact(self.outer)
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """What the outer learner makes of the inner learner's intention."""

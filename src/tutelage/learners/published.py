@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tutelage import outcomes
-from tutelage.arrays import Vector
+from tutelage.arrays import Vector, check_numbers
 from tutelage.bellman.equations import solve_soft
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import require_feasible
@@ -38,8 +38,7 @@ class _ScheduledLearner(EntropyLearner, ABC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.max_steps < 1:
-            raise InvalidModel(f"max_steps must be at least one, got {self.max_steps}")
+        check_numbers(self, "max_steps", least=1, is_whole=True)
         if self.constraints.names != self.domain.preference_names:
             raise InvalidModel("the published schedule limits every preference; give an allowance to 'others' too")
 

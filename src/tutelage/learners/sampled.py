@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Readable, check_length, floats, freeze, generator, set_fields
+from tutelage.arrays import ArrayLike, Readable, check_length, check_numbers, floats, freeze, generator, set_fields
 from tutelage.chains.expectations import Expectation
 from tutelage.constrained.occupancy_polytope import nearest_policy
 from tutelage.constrained.problem import no_limits
@@ -82,9 +82,7 @@ class SampledLearner(Readable):
     rng: int | np.random.Generator = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        for name, n in (("n_shown", self.n_shown), ("n_seen", self.n_seen)):
-            if n < 1:
-                raise InvalidModel(f"{name} must be at least one, got {n}")
+        check_numbers(self, "n_shown", "n_seen", least=1, is_whole=True)
         set_fields(self, rng=generator(self.rng))
 
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, floats
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_length, check_numbers, floats, set_fields
 from tutelage.bellman.equations import solve_soft
 from tutelage.chains.expectations import expectation
 from tutelage.learners.penalties import Preference
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain, combined_features
-from tutelage.outcomes import InvalidModel
 from tutelage.roles import Lesson, Response, check_lesson, recalled
 
 # The error of the soft value: gradient steps keep what it leaves of the policy's error.
@@ -48,10 +47,14 @@ class SequentialLearner(Readable):
     reward: Callable[[Vector], tuple[Vector, Matrix]] | None = None
 
     def __post_init__(self) -> None:
-        if not (self.rate > 0 and self.n_steps > 0 and self.mismatch_penalty > 0 and self.violation_penalty >= 0):
-            raise InvalidModel(
-                "rate, n_steps and mismatch_penalty must be positive, and violation_penalty not negative"
-            )
+        check_numbers(self, "n_steps", least=1, is_whole=True)
+        check_numbers(self, "rate")
+        check_numbers(self, "mismatch_penalty", most=math.inf)
+        check_numbers(self, "violation_penalty", least=0.0, most=math.inf)
+        start = np.zeros(self.domain.n_reward) if self.start is None else floats(self.start, "start", ndim=1)
+        if self.reward is None:
+            check_length(start, self.domain.n_reward, "start", "reward features")
+        set_fields(self, start=start)
 
     @property
     def preference(self) -> Preference:
@@ -63,11 +66,9 @@ class SequentialLearner(Readable):
     def respond(self, lesson: Lesson, after: Response | None = None) -> Response:
         """The response after `n_steps` steps from where the last one ended."""
         domain = self.domain
-        if memory := recalled(after):
+        x, b = np.asarray(self.start), np.zeros(domain.n_preference)
+        if memory := recalled(after, weights=x.shape, costs=b.shape):
             x, b = memory["weights"], memory["costs"]
-        else:
-            x = np.zeros(domain.n_reward) if self.start is None else floats(self.start, "start", ndim=1)
-            b = np.zeros(domain.n_preference)
         there = check_lesson(domain, lesson).seen_in(domain)
         limits = self.preference.on(domain)
         for _ in range(self.n_steps):

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tutelage.arrays import Vector, check_same
+from tutelage.arrays import Vector, check_same, whole_number
 from tutelage.bellman.equations import solve_hard, solve_soft
-from tutelage.chains.expectations import causal_entropy, expectation
+from tutelage.chains.expectations import Expectation, causal_entropy, expectation
 from tutelage.constrained.problem import or_one, sizes
 from tutelage.convex.blocks import contained, terms
 from tutelage.learners.exact import GenericLearner, HardLearner, moved
@@ -43,7 +43,7 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
     learner: one that `learner_arrays` describes. The expectation of the response is that of its policy
     (`transcripts.check_response`).
     """
-    stored, multipliers = response.certificate, response.multipliers
+    stored, multipliers, doubt = response.certificate, response.multipliers, response.lesson.uncertainty
     if stored is None or multipliers is None or response.learned_weights is None:
         raise InvalidModel("it lacks the certificate, the multipliers or the weights of its learner")
     shown = response.lesson.expectation
@@ -54,6 +54,8 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
     deviation, of_reward = reached.reward - shown, unit[: domain.n_reward]
     mismatch = Mismatch() if isinstance(learner, HardLearner) else learner.dual.mismatch
     excess = constraints.excess(reached.preference)
+    check_same("uncertainty of the certificate", stored.uncertainty, doubt, of_reward)
+    whole_number(stored.n_steps, "the number of steps of the certificate", least=0)
     check_same("reward_there", response.compared, reached.reward, of_reward)
     check_same("mismatch_excess", response.mismatch_excess, mismatch.excess(deviation), of_reward)
     check_same("violation_excess", response.violation_excess, excess, constraints.sizes(reached.preference))
@@ -68,27 +70,35 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
         primal = -float(np.linalg.norm(deviation, learner.norm))
         size = float(of_reward.max())
         bound = _distance_bound(learner, a, y, weights, shown)
+        residual = max(stored.gap, float(excess.max(initial=0.0)))
     else:
         primal = causal_entropy(domain.mdp, response.policy) - learner.dual.paid(deviation, reached.preference)
         prices = np.repeat([mismatch.penalty, learner.preference.penalty], [domain.n_reward, domain.n_preference])
         size = 1 + abs(primal if np.isfinite(primal) else 0.0)
         size += ACCEPTED_ROUNDING / ACCEPTED_SHARE * float(unit @ np.where(np.isfinite(prices), prices, 0.0))
-        bound = _dual(learner, a, y, weights, shown)
+        bound, residual = _dual(learner, a, y, weights, shown, reached)
     check_same("primal", np.array([stored.primal]), np.array([primal]), size)
     # A bound below the primal, which is attained, is rounding.
     size += ACCEPTED_ROUNDING / ACCEPTED_SHARE * products
     check_same("dual", np.array([stored.dual]), np.array([max(bound, primal)]), size)
+    size = domain.mdp.steps + ACCEPTED_ROUNDING / ACCEPTED_SHARE * products
+    check_same("residual", np.array([stored.residual]), np.array([residual]), size)
 
 
-def _dual(learner: GenericLearner, a: Vector, y: Vector, weights: Vector, shown: Vector) -> float:
-    """The dual objective at (a, y); infinite outside its set."""
-    mdp = learner.domain.mdp
+def _dual(
+    learner: GenericLearner, a: Vector, y: Vector, weights: Vector, shown: Vector, reached: Expectation
+) -> tuple[float, float]:
+    """The dual objective at (a, y), infinite outside its set, and the residual of a policy with the expectation."""
+    mdp, rows = learner.domain.mdp, learner.constraints.rows
     x = np.concatenate([a, y])
-    blocks = learner.dual.blocks(Tangents.linear(learner.constraints))
-    if (np.abs(x - contained(blocks, x)) > ACCEPTED_SHARE * (1 + np.abs(x))).any():
-        return np.inf
-    value = mdp.initial @ solve_soft(mdp, combined_features(learner.domain) @ weights).value
-    return float(value - a @ shown + terms(blocks, x))
+    program = learner.dual.program(shown, Tangents.linear(learner.constraints))
+    if (np.abs(x - contained(program.blocks, x)) > ACCEPTED_SHARE * (1 + np.abs(x))).any():
+        return np.inf, np.inf
+    solved = solve_soft(mdp, combined_features(learner.domain) @ weights)
+    both = reached, expectation(learner.domain, solved.policy)
+    slopes = [np.concatenate([done.reward - shown, -(rows @ done.preference)]) for done in both]
+    value = float(mdp.initial @ solved.value - a @ shown + terms(program.blocks, x))
+    return value, mdp.steps * program.residual(x, *slopes)
 
 
 def _distance_bound(learner: HardLearner, a: Vector, y: Vector, weights: Vector, shown: Vector) -> float:
@@ -129,7 +139,7 @@ def learner_arrays(learner: object) -> dict[str, Any]:
 
 def stored_learner(archive: Mapping[str, NDArray[Any]], domain: Domain) -> GenericLearner | HardLearner | None:
     """The learner of `learner_arrays`; None where none is stored, or where it had other features than the domain."""
-    if "learner.domain" not in archive or archive["learner.domain"] != _checksum(domain):
+    if "learner.domain" not in archive or not np.array_equal(archive["learner.domain"], _checksum(domain)):
         return None
     names = [f"learner.{name}" for name in ("numbers", "mismatch_allowance", "violation_allowance", "rows")]
     for name in names:

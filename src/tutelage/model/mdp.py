@@ -16,7 +16,7 @@ left and no visit counts, so that all equations have `continuing`, the transitio
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, cast
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,11 @@ from tutelage import arrays
 from tutelage.arrays import ArrayLike, AsMatrix, AsNames, Indices, Matrix, Readable, SparseRows, Vector
 from tutelage.model import inputs, policy
 from tutelage.model.inputs import Arrivals, Feature, at_entries, checked_duration, checked_first_choice, choice_of_entry
-from tutelage.model.names import Labels
+from tutelage.model.names import Labels, suggestion
 from tutelage.outcomes import InvalidModel
+
+# Weights of the reward features, in order or by name.
+Weights: TypeAlias = ArrayLike | Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -389,3 +392,15 @@ def choice_reward(mdp: MDP, reward: ArrayLike) -> Vector:
     if len(mdp.ends):
         inputs.check_without_ends(values[:, None], mdp, ("reward",))
     return per_choice(mdp, values)
+
+
+def reward_vector(domain: Domain, values: Weights, name: str) -> Vector:
+    """(d_r,), one finite number for each reward feature; by name, zero for those that are not named."""
+    names = domain.reward_names
+    if isinstance(values, Mapping):
+        for key in values:
+            if key not in names:
+                told = f"{name} names {key!r}, which is not one of the reward features"
+                raise InvalidModel(f"{told}; {suggestion(key, names)}")
+        values = [values.get(key, 0.0) for key in names]
+    return arrays.vector(values, name, domain.n_reward, "reward features")

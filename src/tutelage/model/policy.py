@@ -51,9 +51,12 @@ def uniform_policy(mdp: "MDP") -> Vector:
     return arrays.freeze(np.repeat(1.0 / mdp.choices_per_state, mdp.choices_per_state))
 
 
-def greedy_policy(mdp: "MDP", choice_value: Vector, *, tie_tolerance: float) -> Vector:
+def greedy_policy(mdp: "MDP", choice_value: ArrayLike, *, tie_tolerance: float) -> Vector:
     """(C,), the policy that takes the choices within `tie_tolerance` of the best value, with equal probabilities."""
-    return evenly(mdp, choice_value >= max_by_state(mdp, choice_value).repeat(mdp.choices_per_state) - tie_tolerance)
+    values = arrays.vector(choice_value, "choice_value", mdp.n_choices, "choices")
+    if not tie_tolerance >= 0:
+        raise InvalidModel(f"tie_tolerance must be at least zero, got {tie_tolerance!r}")
+    return evenly(mdp, values >= max_by_state(mdp, values).repeat(mdp.choices_per_state) - tie_tolerance)
 
 
 def evenly(mdp: "MDP", is_taken: Flags) -> Vector:

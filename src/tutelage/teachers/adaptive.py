@@ -21,11 +21,11 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
-from tutelage.arrays import Flags, Vector, set_fields
+from tutelage.arrays import Flags, Vector, check_numbers, set_fields
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, reward_limits, sizes
 from tutelage.model.mdp import Domain
@@ -107,6 +107,9 @@ def _is_same_lesson(rounds: Sequence[Round]) -> Flags:
 class CutTeacher(BaseTeacher):
     """A teacher whose bound is the largest reward within cuts. A subclass has cuts, lessons and reasons to end."""
 
+    # Of the projection from which the cuts follow: `teach` compares it with the learner's.
+    assumed_norm: ClassVar[float] = 2
+
     def estimate(self, rounds: Sequence[Round]) -> HalfSpaces:
         """The half-spaces that contain the learner's feasible set."""
         raise NotImplementedError
@@ -173,9 +176,10 @@ class VolumeSearchTeacher(CutTeacher):
         if self.stop_tolerance is BY_UNITS:
             norm = float(np.linalg.norm(self.true_weights))
             set_fields(self, stop_tolerance=1e-3 * (self.reward_range / norm if norm > 0 else self.feature_unit))
+        check_numbers(self, "cut_tightness", least=0.0)
         if not 0 < self.cut_tightness <= 1:
             raise InvalidModel(f"cut_tightness must lie in (0, 1], got {self.cut_tightness}")
-        self._check_positive("stop_tolerance")
+        check_numbers(self, "stop_tolerance")
         self._check_choice("method", "exact", "printed")
 
     def estimate(self, rounds: Sequence[Round]) -> HalfSpaces:

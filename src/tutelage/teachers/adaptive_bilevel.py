@@ -24,7 +24,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tutelage.arrays import Vector, set_fields
+from tutelage.arrays import Vector, check_numbers, set_fields
 from tutelage.bellman.soft_expectations import soft_expansion
 from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import reward_limits
@@ -34,7 +34,7 @@ from tutelage.inference.learner_estimate import LearnerEstimate, Observed, estim
 from tutelage.inference.recovery import count_covariance, feature_scales
 from tutelage.learners.exact import SoftLearner
 from tutelage.model.mdp import combined_features
-from tutelage.outcomes import InvalidModel, TutelageError
+from tutelage.outcomes import TutelageError
 from tutelage.roles import Advice, CertifiedResponse, Lesson, Opening, Round
 from tutelage.teachers.adaptive import close, mean_rewards
 from tutelage.teachers.base import BaseTeacher, optimal_lesson
@@ -76,9 +76,8 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_choice("observed", "expectation", "reward")
-        self._check_positive("stop_tolerance")
-        if min(self.max_cells, self.n_random, self.n_trajectories) < 0:
-            raise InvalidModel("max_cells, n_random and n_trajectories must not be negative")
+        check_numbers(self, "stop_tolerance")
+        check_numbers(self, "max_cells", "n_random", "n_trajectories", least=0, is_whole=True)
         least, most = self.reward_ends
         size = 1 + abs(most)
         set_fields(self, ceiling=most + 1e-9 * size, span=max(most - least, 1e-12 * size))

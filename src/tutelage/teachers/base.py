@@ -9,14 +9,14 @@ import numpy as np
 from tutelage.arrays import EPSILON, AsVector, Readable, Vector, set_fields
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import Arrival, expected_reward, journey_of
-from tutelage.constrained.occupancy_polytope import best_policy, reward_vector
+from tutelage.constrained.occupancy_polytope import best_policy
 from tutelage.constrained.problem import ConstrainedOptimum, or_one
 from tutelage.learners.penalties import Mismatch, Preference, Tangents
 from tutelage.learners.without_entropy import best_within
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, reward_vector
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import EndlessValue, InvalidModel
-from tutelage.roles import Advice, Learner, Lesson, Opening, Response, Round
+from tutelage.roles import Advice, Learner, Lesson, Opening, Response, Round, check_match
 
 # The default of a field that `__post_init__` sets in the units of the domain.
 BY_UNITS: Any = None
@@ -24,7 +24,7 @@ BY_UNITS: Any = None
 
 @dataclass(frozen=True, eq=False)
 class BaseTeacher(Readable):
-    """true_weights: (d_r,), the teacher maximises `true_weights @ mu_r` of the learner's response."""
+    """true_weights: (d_r,), or by name, zero for others; it maximises `true_weights @ mu_r` of the response."""
 
     domain: Domain
     true_weights: AsVector
@@ -62,11 +62,6 @@ class BaseTeacher(Readable):
     def open(self) -> Opening:
         """An optimal policy of the unconstrained MDP."""
         return Opening(optimal_lesson(self.domain, self.true_weights), "an optimal policy")
-
-    def _check_positive(self, *names: str) -> None:
-        for name in names:
-            if not getattr(self, name) > 0:
-                raise InvalidModel(f"{name} must be positive, got {getattr(self, name)}")
 
     def _check_choice(self, name: str, *allowed: str) -> None:
         if getattr(self, name) not in allowed:
@@ -130,17 +125,12 @@ class KnownEntropyLearner(KnownLearner, Protocol):
 
 
 def check_known(domain: Domain, learner: KnownLearner) -> None:
-    """Refuse a learner whose preferences are not known, or whose domain has another shape."""
+    """Refuse a learner whose preferences are not known, or whose domain is another one."""
+    check_match(domain, learner)
     if not isinstance(getattr(learner, "preference", None), Preference):
         raise InvalidModel(
             f"this teacher must know the learner's preferences, but {type(learner).__name__} has no attribute "
             "'preference'; use VolumeSearchTeacher or LineSearchTeacher"
-        )
-    theirs = learner.domain
-    if theirs.mdp.n_choices != domain.mdp.n_choices or theirs.n_reward != domain.n_reward:
-        raise InvalidModel(
-            f"the learner's domain has {theirs.mdp.n_choices} choices and {theirs.n_reward} reward features, but the "
-            f"teacher's has {domain.mdp.n_choices} and {domain.n_reward}; they must be the same"
         )
 
 

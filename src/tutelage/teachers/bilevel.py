@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from tutelage import outcomes
-from tutelage.arrays import Vector, generator
+from tutelage.arrays import Vector, check_numbers, generator
 from tutelage.chains.expectations import expectation
 from tutelage.constrained.occupancy_polytope import best_policy, require_feasible
 from tutelage.constrained.problem import no_limits, or_one
@@ -27,7 +27,7 @@ from tutelage.learners.exact import GenericLearner
 from tutelage.learners.penalties import Tangents
 from tutelage.model.policy import uniform_policy
 from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged, OnProgress, OutOfTime, TutelageError
-from tutelage.roles import CertifiedResponse, Lesson, Opening
+from tutelage.roles import CertifiedResponse, Lesson, Opening, is_exact, keeps_limits
 from tutelage.teachers.base import KnownEntropyLearner, OneLessonTeacher, Plan, best_kept, check_known, optimal_lesson
 from tutelage.teachers.bounding import MOST_DIMENSIONS, search
 from tutelage.teachers.climbing import Effort, LessonSearch, LocalOptimum, ReducedProblem, distinct, sign_patterns
@@ -48,8 +48,8 @@ class BilevelTeacher(OneLessonTeacher):
 
     method: "exact", or "frank-wolfe" for Appendix G as printed. n_random: the number of random starts beside the
     paper's two starts and the sign corners. max_cells: how many cells to search for the bound. With none, the bound is
-    the reward of the best policy, within the preferences where they are hard. largest_weight: the largest weight of a
-    learner that must match exactly. rng: an int or a Generator, for the random starts. effort: how long to climb.
+    the reward of the best policy, within the preferences where the learner keeps them. largest_weight: the largest of
+    a learner that must match exactly. rng: an int or a Generator, for random starts. effort: how long to climb.
     """
 
     learner: KnownEntropyLearner
@@ -66,8 +66,8 @@ class BilevelTeacher(OneLessonTeacher):
         if not hasattr(self.learner, "mismatch"):
             raise InvalidModel(f"{type(self.learner).__name__} has no mismatch penalty; use AwareCmdpTeacher")
         self._check_choice("method", "exact", "frank-wolfe")
-        if self.n_random < 0 or self.max_cells < 0 or not 0 < self.largest_weight < math.inf:
-            raise InvalidModel("n_random and max_cells must not be negative, and largest_weight must be positive")
+        check_numbers(self, "n_random", "max_cells", least=0, is_whole=True)
+        check_numbers(self, "largest_weight")
         if self.method == "frank-wolfe":
             check_soft(self.learner)
         generator(self.rng)
@@ -103,7 +103,7 @@ class BilevelTeacher(OneLessonTeacher):
         with suppress(NotConverged, *(() if preference.is_hard else (InfeasibleConstraints,))):
             aware = best_kept(self.learner, self.true_weights)
             shown.append(Lesson.from_policy(self.domain, aware.policy))
-        bound = aware.bound if aware is not None and preference.is_hard else self._unconstrained_bound()
+        bound = aware.bound if aware is not None and keeps_limits(self.learner) else self._unconstrained_bound()
         starts, others = self._starts(shown) if self._is_flat else self._lessons(shown)
         return self._verified(self._problem.climb(starts, others), bound)
 
@@ -119,7 +119,9 @@ class BilevelTeacher(OneLessonTeacher):
             # Branch and bound evaluated a point that is better than the best local optimum: climb from there.
             with suppress(OutOfTime):
                 plan = self._verified([*plan.optima, *self._problem.climb([ceiling.answer], [])], plan.bound)
-        return replace(plan, bound=max(unit * ceiling.bound, plan.achieved), n_cells=ceiling.n_steps)
+        # What the search proves holds for the optimum of the penalties, not for an ascent that ends before it.
+        proved = unit * ceiling.bound if is_exact(self.learner) else plan.bound
+        return replace(plan, bound=max(proved, plan.achieved), n_cells=ceiling.n_steps)
 
     def _verified(self, maxima: list[LocalOptimum], bound: float) -> BilevelPlan:
         """The plan of the best local optimum, verified by the learner's own response to its lesson."""

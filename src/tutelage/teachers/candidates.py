@@ -31,7 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Flags, Matrix, Vector, check_length, floats, set_fields
+from tutelage import arrays
+from tutelage.arrays import ArrayLike, Flags, Matrix, Vector, check_length, check_numbers, floats, set_fields
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import occupancy, successor_features
 from tutelage.constrained.problem import or_one
@@ -41,7 +42,7 @@ from tutelage.learners.cloning import choice_counts
 from tutelage.model.mdp import Domain, absorbing_states, combined_features, discounted, per_choice
 from tutelage.model.policy import check_policy, uniform_policy
 from tutelage.outcomes import InvalidModel, NotConverged
-from tutelage.roles import Advice, Lesson, Opening, Response, Round, respond_after
+from tutelage.roles import Advice, Lesson, Opening, Response, Round, check_lesson, check_match, respond_after
 from tutelage.teachers.base import BaseTeacher, best_kept
 
 # Normals of half-spaces whose unit vectors differ by less than this are one; a violation below it is rounding.
@@ -62,14 +63,15 @@ def candidate_lessons(
     anywhere: from any state but the absorbing ones, not from the starts of the domain alone.
     """
     mdp = domain.mdp
-    generator = np.random.default_rng(rng)
+    arrays.whole_number(max_starts, "max_starts", least=1)
+    drawn = arrays.generator(rng)
     starts = np.flatnonzero(~absorbing_states(mdp) if anywhere else mdp.initial)
     if len(starts) > max_starts:
-        starts = np.sort(generator.choice(starts, size=max_starts, replace=False))
+        starts = np.sort(drawn.choice(starts, size=max_starts, replace=False))
     lessons = []
     for start in starts:
         at = (np.arange(mdp.n_states) == start).astype(np.float64)
-        shown = sample_demonstrations(domain.starting_in(at), policy, n_demonstrations, rng=generator)
+        shown = sample_demonstrations(domain.starting_in(at), policy, n_demonstrations, rng=drawn)
         lessons.append(Lesson.from_demonstrations(domain, shown, start=at))
     return tuple(lessons)
 
@@ -97,13 +99,20 @@ class CandidateTeacher(BaseTeacher):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_numbers(self, "n_demonstrations", "max_starts", "max_lessons", least=1, is_whole=True)
+        check_numbers(self, "rng", least=0, is_whole=True)
+        mdp, before = self.domain.mdp, self.initial_policy
+        before = uniform_policy(mdp) if before is None else check_policy(mdp, before)
+        if self.learner is not None:
+            check_match(self.domain, self.learner)
         if self.is_limited:
             policy = best_kept(self.learner, self.true_weights).policy
         else:
             policy = solve_hard(self.domain.mdp, self.domain.reward_features @ self.true_weights).policy
         size = {"n_demonstrations": self.n_demonstrations, "max_starts": self.max_starts}
         made = self.candidates or candidate_lessons(self.domain, policy, anywhere=self.anywhere, rng=self.rng, **size)
-        set_fields(self, shown_policy=policy, candidates=tuple(made))
+        known = tuple(check_lesson(self.domain, lesson) for lesson in made)
+        set_fields(self, shown_policy=policy, candidates=known, initial_policy=before)
 
     @property
     def is_limited(self) -> bool:
@@ -127,10 +136,7 @@ class CandidateTeacher(BaseTeacher):
 
     def seen(self, rounds: Sequence[Round]) -> Vector:
         """(C,), what the learner does now."""
-        if rounds:
-            return rounds[-1].response.policy
-        given = self.initial_policy
-        return uniform_policy(self.domain.mdp) if given is None else check_policy(self.domain.mdp, given)
+        return rounds[-1].response.policy if rounds else np.asarray(self.initial_policy)
 
     def _one_for(self, turn: int) -> Vector:
         return np.asarray(np.arange(len(self.candidates)) == turn, dtype=np.float64)

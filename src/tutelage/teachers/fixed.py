@@ -24,14 +24,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, set_fields
-from tutelage.constrained.occupancy_polytope import best_policy, reward_vector, strictest_policy
+from tutelage.arrays import ArrayLike, Matrix, Readable, set_fields, vector
+from tutelage.constrained.occupancy_polytope import best_policy, strictest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, preference_limits
 from tutelage.learners.without_entropy import best_within
 from tutelage.model.allowances import Allowance
-from tutelage.model.mdp import Domain
+from tutelage.model.mdp import Domain, Weights, reward_vector
 from tutelage.outcomes import InfeasibleConstraints, OnProgress, watched
-from tutelage.roles import Lesson, Opening
+from tutelage.roles import Lesson, Opening, keeps_limits
 from tutelage.teachers.base import KnownLearner, OneLessonTeacher, Plan, best_kept, check_known, optimal_lesson
 
 # Costs below this share of the largest reward are rounding.
@@ -101,7 +101,7 @@ class AwareCmdpTeacher(OneLessonTeacher):
         """The best policy that keeps the preferences; raises `InfeasibleConstraints` where no policy does."""
         best = best_kept(self.learner, self.true_weights)
         lesson = Lesson.from_policy(self.domain, best.policy)
-        equal = self._needless if self.learner.preference.is_hard else ""
+        equal = self._needless if keeps_limits(self.learner) else ""
         return Opening(lesson, f"the best policy that keeps the learner's preferences{equal}", self._bound(best))
 
     def plan(self, *, time_limit: float | None = None, progress: OnProgress | None = None) -> CmdpPlan:
@@ -114,8 +114,8 @@ class AwareCmdpTeacher(OneLessonTeacher):
             return CmdpPlan(lesson, response, best.value, achieved, self._bound(best), best)
 
     def _bound(self, best: ConstrainedOptimum) -> float:
-        """A soft learner may exceed the constrained optimum, but no policy exceeds the unconstrained one."""
-        if self.learner.preference.is_hard:
+        """A learner that breaks limits may exceed the constrained optimum; no policy exceeds the unconstrained one."""
+        if keeps_limits(self.learner):
             return best.bound
         return best_policy(self.domain, self.true_weights, no_limits(self.domain)).bound
 
@@ -133,7 +133,7 @@ class TeachingValue:
         return self.aware - self.agnostic
 
 
-def teaching_value(domain: Domain, true_weights: ArrayLike, learner: KnownLearner) -> TeachingValue:
+def teaching_value(domain: Domain, true_weights: Weights, learner: KnownLearner) -> TeachingValue:
     """The value of learner-aware teaching (Theorem 1), from the learner's own responses to both lessons.
 
     max over mu_r in Omega_r^L of w* @ mu_r   -   w* @ Proj(mu_r(pi*))   >=   0
@@ -173,7 +173,7 @@ class Costs(Readable):
 
 
 def preference_costs(
-    learner: KnownLearner, true_weights: ArrayLike, preference_expectation: ArrayLike | None = None
+    learner: KnownLearner, true_weights: Weights, preference_expectation: ArrayLike | None = None
 ) -> Costs:
     """What the preferences of a learner cost. preference_expectation: (d_c,), mu_c of what it does, for `used`."""
     domain = learner.domain
@@ -183,7 +183,8 @@ def preference_costs(
     n = len(constraints.names)
     within, (used, gains, losses) = math.nan, np.full((3, n), math.nan)
     if preference_expectation is not None:
-        used = constraints.values(np.asarray(preference_expectation, dtype=np.float64))
+        counts = vector(preference_expectation, "preference_expectation", domain.n_preference, "preference features")
+        used = constraints.values(counts)
     with suppress(InfeasibleConstraints):
         optimum = best_within(constraints, weights)
         within = optimum.value

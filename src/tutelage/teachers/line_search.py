@@ -12,14 +12,13 @@ constrained MDP, where the rows of B are an orthonormal basis of the complement 
 As printed (Algorithm 2, LineSearch), it is found by bisection, with one projection for every trial.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Vector, set_fields
+from tutelage.arrays import Matrix, Vector, check_numbers, set_fields
 from tutelage.constrained.occupancy_polytope import best_policy, nearest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, reward_limits
 from tutelage.inference.recovery import feature_scales
@@ -125,10 +124,12 @@ class LineSearchTeacher(CutTeacher):
         if self.stop_tolerance is BY_UNITS:
             sizes["stop_tolerance"] = 1e-4 * self.reward_range
         set_fields(self, **{name: size for name, size in sizes.items() if getattr(self, name) is BY_UNITS})
-        if not 0 < self.shortest_push < self.longest_push < math.inf:
+        check_numbers(self, "shortest_push", "longest_push", least=0.0)
+        if not 0 < self.shortest_push < self.longest_push:
             raise InvalidModel(f"pushes must be 0 < shortest < longest: {self.shortest_push}, {self.longest_push}")
         self._check_choice("method", "exact", "bisection")
-        self._check_positive("stop_tolerance", "patience", "push_tolerance", "match_tolerance")
+        check_numbers(self, "patience", least=1, is_whole=True)
+        check_numbers(self, "stop_tolerance", "push_tolerance", "match_tolerance")
         scales = feature_scales(self.domain)
         sides = np.where(scales.is_constant, 0.0, scales.unit)[: self.domain.n_reward]
         set_fields(self, diameter=float(np.linalg.norm(sides)))

@@ -30,10 +30,9 @@ import numpy as np
 
 from tutelage.arrays import ArrayLike, Matrix, Vector, freeze
 from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
-from tutelage.constrained.occupancy_polytope import reward_vector
 from tutelage.convex import frank_wolfe
 from tutelage.convex.frank_wolfe import Evaluation, NonlinearProgram
-from tutelage.model.mdp import combined_features, endless
+from tutelage.model.mdp import combined_features, endless, reward_vector
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.roles import Multipliers
 from tutelage.teachers.base import KnownEntropyLearner
