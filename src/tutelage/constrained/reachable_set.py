@@ -10,42 +10,66 @@ from collections.abc import Callable
 import numpy as np
 from scipy.spatial import ConvexHull
 
-from tutelage.arrays import Matrix, Vector, freeze, max_abs
+from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.constrained.occupancy_polytope import best_policy
-from tutelage.constrained.problem import HalfSpaces
+from tutelage.constrained.problem import HalfSpaces, sizes
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel, NotConverged
 
 MAX_VERTICES = 10_000
+# The error of an expectation relative to the most that it can be.
+HIDDEN = 1e-10
 
 
 def vertices(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-6) -> Matrix:
     """(n, d_r), the vertices of the reachable reward expectations within the limits, for d_r up to 3.
 
-    Every reachable expectation lies within `accuracy` (relative to the size of the set) of their hull. In the plane
-    they are in counter-clockwise order.
+    Every reachable expectation lies within `accuracy` of their hull, in units of the extent of the set in each feature.
+    A feature whose extent is less than `accuracy` of the most that it can have counts as constant. In the plane they
+    are in counter-clockwise order.
     """
-    if domain.n_reward > 3:
-        raise InvalidModel(f"vertices are found for at most 3 reward features, but this domain has {domain.n_reward}")
+    n = domain.n_reward
+    if n > 3:
+        raise InvalidModel(f"vertices are found for at most 3 reward features, but this domain has {n}")
 
     def furthest(direction: Vector) -> Vector:
         return best_policy(domain, direction, limits).expectation.reward
 
-    points, basis = _affine_hull(furthest, domain.n_reward, accuracy)
-    return freeze(points if basis.shape[1] < 2 else _grow(furthest, points, basis, accuracy))
+    high, low = (np.array([furthest(sign * axis) for axis in np.eye(n)]) for sign in (1.0, -1.0))
+    extent, most = np.diag(high - low), sizes(domain)[:n]
+    wide = np.flatnonzero(extent > accuracy * most)
+    if not len(wide):
+        return freeze(high[:1])
+    unit, first = extent[wide], wide[0]
+    accuracy = max(accuracy, HIDDEN * float((most[wide] / unit).max()))
+
+    def corner(direction: Vector) -> Vector:
+        """In units of the extent, of the features that are not constant."""
+        weights = np.zeros(n)
+        weights[wide] = direction / unit
+        return furthest(weights)[wide] / unit
+
+    points, basis = _affine_hull(corner, np.array([low[first], high[first]])[:, wide] / unit, accuracy)
+    if basis.shape[1] > 1:
+        points = _grow(corner, points, basis, accuracy)
+    found = np.tile(high[0], (len(points), 1))
+    found[:, wide] = unit * points
+    return freeze(found)
 
 
-def _affine_hull(furthest: Callable[[Vector], Vector], n: int, accuracy: float) -> tuple[Matrix, Matrix]:
-    """Affinely independent vertices, and an orthonormal basis (n, k) of the directions that the set extends in."""
-    points = [furthest(np.eye(n)[0])]
-    basis = tried = np.zeros((n, 0))
+def _affine_hull(furthest: Callable[[Vector], Vector], ends: Matrix, accuracy: float) -> tuple[Matrix, Matrix]:
+    """Affinely independent points, and an orthonormal basis (n, k) of the directions that the set extends in.
+
+    ends: (2, n), the least and the most of a feature.
+    """
+    points, n = list(ends), ends.shape[1]
+    basis = tried = ((ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0]))[:, None]
     while tried.shape[1] < n:
         # A direction orthogonal to all those tried, from their QR decomposition.
         direction = np.linalg.qr(tried, mode="complete")[0][:, tried.shape[1]]
         high, low = furthest(direction), furthest(-direction)
-        size = accuracy * max(1.0, max_abs(high))
         step = max((high, low), key=lambda point: abs(direction @ (point - points[0]))) - points[0]
-        if abs(direction @ step) <= size:
+        if abs(direction @ step) <= accuracy:
             tried = np.column_stack([tried, direction])
             continue
         points.append(points[0] + step)
@@ -68,10 +92,9 @@ def _grow(furthest: Callable[[Vector], Vector], points: Matrix, basis: Matrix, a
         fresh = [face for key, face in faces.items() if key not in final]
         if not fresh:
             return np.asarray(origin + inner[hull.vertices] @ basis.T)
-        size = accuracy * max(1.0, float(np.ptp(inner, axis=0).max()))
         for face in fresh:
             vertex = (furthest(basis @ face[:-1]) - origin) @ basis
-            if face[:-1] @ vertex + face[-1] > size:
+            if face[:-1] @ vertex + face[-1] > accuracy:
                 inner = np.vstack([inner, vertex])
             else:
                 final.add(tuple(np.round(face, 9)))
