@@ -96,7 +96,7 @@ class Dual:
         while True:
             program = self.program(shown, tangents)
             try:
-                minimum = program.minimise(np.concatenate([a, y]))
+                minimum = program.minimise(np.concatenate([a, y]), least=self.least(shown))
             except OutOfTime as late:
                 late.answer = None if late.answer is None else (late.answer, tangents)
                 raise
@@ -119,6 +119,17 @@ class Dual:
             if tighter is tangents:
                 return minimum, tangents
             tangents = tighter
+
+    def least(self, shown: Vector) -> float:
+        """Below this the dual proves that no policy keeps hard preferences: no policy costs more than the furthest.
+
+        By a nat for each step, and once more that cost, so that rounding decides nothing.
+        """
+        domain, mismatch = self.domain, self.mismatch
+        is_bounded = math.isfinite(mismatch.penalty) and math.isfinite(domain.mdp.horizon)
+        if not self.constraints.preference.is_hard or not is_bounded:
+            return -math.inf
+        return -domain.mdp.steps - 2 * mismatch.cost(np.abs(shown) + sizes(domain)[: domain.n_reward])
 
     def program(self, shown: Vector, tangents: Tangents) -> SoftProgram:
         """The dual program for the expectation shown (d_r,)."""

@@ -99,12 +99,18 @@ class SoftProgram:
         return Point(weights, jacobian, value + touch.value, slope, touch.curvature)
 
     def minimise(
-        self, start: Vector, near: SoftExpansion | None = None, *, tolerance: float | None = None, gap: float = 0.0
+        self,
+        start: Vector,
+        near: SoftExpansion | None = None,
+        *,
+        tolerance: float | None = None,
+        gap: float = 0.0,
+        least: float = -math.inf,
     ) -> SoftMinimum:
         """Newton's method from a start (n,). near: an expansion at nearby weights.
 
         tolerance: of the gradient, where it alone counts. gap: the duality gap that is small enough, in nats, where
-        every set is bounded: it then proves the value.
+        every set is bounded: it then proves the value. least: the minimum is not below, in nats, if there is one.
         """
         bounded = [np.isfinite(block.radius).all() for block in self.scaled]
         # One unit of the residual may cost as much as the largest penalty.
@@ -118,7 +124,8 @@ class SoftProgram:
         expand = partial(self._expand, near=near)
         try:
             inside = self._finite(contained(self.scaled, start / self.unit), near)
-            minimum = proximal_newton(expand, self.scaled, inside, tolerance=error, gap_tolerance=apart)
+            below = self.share * least
+            minimum = proximal_newton(expand, self.scaled, inside, tolerance=error, gap_tolerance=apart, lowest=below)
         except NotConverged as failure:
             if isinstance(failure.answer, Solution):
                 failure.answer = self._in_given_units(failure.answer)
