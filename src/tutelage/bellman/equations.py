@@ -3,9 +3,8 @@
     hard   V(s) = max over choices c of s of Q(c)            Q(c) = reward(c) + discount * T(c) @ V
     soft   V(s) = log sum over choices c of s of exp Q(c)    policy exp(Q - V)                          (App. D.3)
 
-At an end V is zero, and its choices have equal shares, whatever their number.
-
-Both operators B are monotone and B(V + k) = B V + discount * k, hence contractions by `discount`. With r = B V - V,
+At an end V is zero. Both operators B are monotone and B(V + k) = B V + discount * k, hence contractions by `discount`.
+With r = B V - V,
 
     discount / (1 - discount) * min r  <=  V* - B V  <=  discount / (1 - discount) * max r
 

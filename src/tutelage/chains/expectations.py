@@ -58,10 +58,7 @@ class Expectation(Readable):
 
 
 def state_occupancy(mdp: MDP, policy: ArrayLike) -> Vector:
-    """(S,), expected discounted visits d = initial + discount * P'd; with one discount, 1 / (1 - discount) in all.
-
-    Without discount none is in an end, and the visits are those from `mdp.departing`.
-    """
+    """(S,), expected discounted visits d = departing + discount * P'd; with one discount, 1 / (1 - discount) in all."""
     checked = check_policy(mdp, policy)
     if np.isinf(mdp.horizon):
         # Where a policy goes on for ever does not matter in states that it does not reach.

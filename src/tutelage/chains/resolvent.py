@@ -176,16 +176,16 @@ def choice_visits(mdp: MDP, choice: Indices) -> Vector:
 
     From one start such a policy reaches few of many states. Components of these alone are then enough.
     """
-    start = np.flatnonzero(mdp.departing)
+    start = np.flatnonzero(mdp.initial)
     if len(start) == 1 and _pattern(mdp)[0] == "sparse":
         moves = discounted_rows(mdp, choice)
         reached = csgraph.breadth_first_order(moves, start[0], return_predecessors=False)
         parts = components(moves[reached][:, reached]) if 4 * len(reached) < mdp.n_states else None
         if parts is not None:
             visits = np.zeros(mdp.n_states)
-            visits[reached] = parts.visits(mdp.departing[reached])
+            visits[reached] = parts.visits(mdp.initial[reached])
             return visits
-    return choice_resolvent(mdp, choice).visits(mdp.departing)
+    return choice_resolvent(mdp, choice).visits(mdp.initial)
 
 
 @lru_cache(maxsize=8)

@@ -22,8 +22,7 @@ D(u) the largest value over all policies of (reward - u @ use) + u @ delta,
 so u is a price where D(u) is within a tolerance of v(delta): a little more of limit j gains at most u_j per unit, and a
 little less loses at least u_j. Of all such u the least u_j is the derivative to the right, and the largest one that to
 the left. Where v has a kink they differ. Both are found by cutting planes: a small linear program over the policies
-known gives u, the best policy at its price is one more cut, until D(u) is within twice the tolerance. Where rounding
-hides the policies that are missing, the price is not determined.
+known gives u, the best policy at its price is one more cut, until D(u) is within twice the tolerance.
 """
 
 from dataclasses import dataclass, replace
@@ -53,8 +52,6 @@ STEP_PRICES = (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10)
 LOOSEST_GAP = 1e-7
 # A price this many times what the whole reward is worth per unit of a limit counts as infinite: less is infeasible.
 ENDLESS = 1e6
-# The most policies that the end of one interval may need; a few dozen are usual.
-MOST_CUTS = 200
 
 
 def flow(domain: Domain) -> tuple[SparseRows, SparseRows, Vector]:
@@ -213,7 +210,7 @@ class PriceFace:
         """
         planner, program, m = Planner(self.domain), self.program, len(self.unit)
         share = np.eye(m + 1)[[j]]
-        for _ in range(MOST_CUTS):
+        for _ in range(200):
             left = program.right - points @ program.rows.T
             room = -self.least - points @ program.base
             size = or_one(np.abs(left).max(axis=0))

@@ -40,7 +40,7 @@ def vertices(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-6) -> M
     wide = np.flatnonzero(extent > accuracy * most)
     if not len(wide):
         return freeze(high[:1])
-    unit, first = extent[wide], wide[0]
+    unit = extent[wide]
     accuracy = max(accuracy, HIDDEN * float((most[wide] / unit).max()))
 
     def corner(direction: Vector) -> Vector:
@@ -49,36 +49,33 @@ def vertices(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-6) -> M
         weights[wide] = direction / unit
         return furthest(weights)[wide] / unit
 
-    points, basis = _affine_hull(corner, np.array([low[first], high[first]])[:, wide] / unit, accuracy)
+    points, basis = _affine_hull(corner, np.vstack([low, high])[:, wide] / unit, accuracy)
     if basis.shape[1] > 1:
         points = _grow(corner, points, basis, accuracy)
+    else:
+        along = points @ basis[:, 0]
+        points = points[[along.argmin(), along.argmax()]]
     found = np.tile(high[0], (len(points), 1))
     found[:, wide] = unit * points
     return freeze(found)
 
 
-def _affine_hull(furthest: Callable[[Vector], Vector], ends: Matrix, accuracy: float) -> tuple[Matrix, Matrix]:
-    """Affinely independent points, and an orthonormal basis (n, k) of the directions that the set extends in.
-
-    ends: (2, n), the least and the most of a feature.
-    """
-    points, n = list(ends), ends.shape[1]
-    basis = tried = ((ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0]))[:, None]
-    while tried.shape[1] < n:
-        # A direction orthogonal to all those tried, from their QR decomposition.
+def _affine_hull(furthest: Callable[[Vector], Vector], points: Matrix, accuracy: float) -> tuple[Matrix, Matrix]:
+    """Points that span the set, from some of them, and an orthonormal basis (n, k) of what it extends in."""
+    n, flat = points.shape[1], np.zeros((points.shape[1], 0))
+    while True:
+        basis, size, _ = np.linalg.svd((points - points[0]).T)
+        basis = basis[:, : np.count_nonzero(size > 0.5 * accuracy)]
+        tried = np.column_stack([basis, flat])
+        if tried.shape[1] >= n:
+            # A set of full dimension keeps the axes, and with them the orientation.
+            return points, np.eye(n) if basis.shape[1] == n else basis
         direction = np.linalg.qr(tried, mode="complete")[0][:, tried.shape[1]]
-        high, low = furthest(direction), furthest(-direction)
-        step = max((high, low), key=lambda point: abs(direction @ (point - points[0]))) - points[0]
-        if abs(direction @ step) <= accuracy:
-            tried = np.column_stack([tried, direction])
-            continue
-        points.append(points[0] + step)
-        inside = step - basis @ (basis.T @ step)
-        inside /= np.linalg.norm(inside)
-        basis = np.column_stack([basis, inside])
-        tried = np.linalg.qr(np.column_stack([tried, inside]))[0]
-    # A set of full dimension keeps the axes, and with them the orientation.
-    return np.array(points), np.eye(n) if basis.shape[1] == n else basis
+        both = np.array([furthest(direction), furthest(-direction)])
+        if direction @ (both[0] - both[1]) > accuracy:
+            points = np.vstack([points, both])
+        else:
+            flat = np.column_stack([flat, direction])
 
 
 def _grow(furthest: Callable[[Vector], Vector], points: Matrix, basis: Matrix, accuracy: float) -> Matrix:

@@ -88,8 +88,8 @@ def proximal_newton(
     *,
     tolerance: float,
     gap_tolerance: float = math.inf,
-    lowest: float = -math.inf,
     max_steps: int = 300,
+    lowest: float = -math.inf,
 ) -> Minimum[SourceT]:
     """Minimise to a residual of `tolerance` and a duality gap of `gap_tolerance`, or as far as noise allows.
 

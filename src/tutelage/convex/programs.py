@@ -15,6 +15,7 @@ from typing import Any
 import clarabel
 import highspy
 import numpy as np
+from highspy import HighsModelStatus as Status
 from scipy import optimize, sparse
 
 from tutelage import outcomes
@@ -38,16 +39,9 @@ SPARSE_ATTEMPTS = ((1e-10, "on"), (1e-10, "off"), (1e-7, "on"))
 DENSE_ATTEMPTS = ((1e-10, "off"), (1e-10, "on"), (1e-7, "off"))
 
 
-# Another attempt would change nothing.
-ENDS = (
-    highspy.HighsModelStatus.kOptimal,
-    highspy.HighsModelStatus.kInfeasible,
-    highspy.HighsModelStatus.kTimeLimit,
-)
-# The most simplex steps for each row and column; one or two are usual.
-STEPS_OF_EACH = 100
-# A program may take this many seconds although the time is over, so that an answer that is nearly there is returned.
-SHORT_TIME = 0.1
+# The most simplex steps for each row and column, of which two are usual; and the seconds that a program may take when
+# the time is over, so that an answer that is nearly there is returned.
+STEPS_OF_EACH, SHORT_TIME = 100, 0.1
 
 
 class InfeasibleProgram(TutelageError):
@@ -127,16 +121,16 @@ def minimise_linear(slope: Vector, constraints: LinearConstraints) -> ProgramSol
     for attempt in SPARSE_ATTEMPTS if is_sparse else DENSE_ATTEMPTS:
         solver = _simplex(slope / unit, scaled, *attempt)
         status = solver.getModelStatus()
-        if status in ENDS:
+        if status in (Status.kOptimal, Status.kInfeasible, Status.kTimeLimit):
             break
     n_steps = solver.getInfo().simplex_iteration_count
-    if status == highspy.HighsModelStatus.kInfeasible:
+    if status == Status.kInfeasible:
         raise InfeasibleProgram("no point satisfies the constraints of this linear program")
-    if status == highspy.HighsModelStatus.kTimeLimit:
+    if status == Status.kTimeLimit:
         raise outcomes.OutOfTime("simplex steps", n_steps, np.inf)
-    if status != highspy.HighsModelStatus.kOptimal:
+    if status != Status.kOptimal:
         message = f"the linear program was not solved: {solver.modelStatusToString(status)}"
-        kind = UnboundedProgram if status == highspy.HighsModelStatus.kUnbounded else NotConverged
+        kind = UnboundedProgram if status == Status.kUnbounded else NotConverged
         raise kind(message, residual=np.inf, n_steps=n_steps)
     solution = solver.getSolution()
     nu, y = np.split(-unit * np.array(solution.row_dual), [len(constraints.right)])

@@ -96,7 +96,7 @@ class Dual:
         while True:
             program = self.program(shown, tangents)
             try:
-                minimum = program.minimise(np.concatenate([a, y]), least=self.least(shown))
+                minimum = program.minimise(np.concatenate([a, y]))
             except OutOfTime as late:
                 late.answer = None if late.answer is None else (late.answer, tangents)
                 raise
@@ -120,23 +120,17 @@ class Dual:
                 return minimum, tangents
             tangents = tighter
 
-    def least(self, shown: Vector) -> float:
-        """Below this the dual proves that no policy keeps hard preferences: no policy costs more than the furthest.
-
-        By a nat for each step, and once more that cost, so that rounding decides nothing.
-        """
-        domain, mismatch = self.domain, self.mismatch
-        is_bounded = math.isfinite(mismatch.penalty) and math.isfinite(domain.mdp.horizon)
-        if not self.constraints.preference.is_hard or not is_bounded:
-            return -math.inf
-        return -domain.mdp.steps - 2 * mismatch.cost(np.abs(shown) + sizes(domain)[: domain.n_reward])
-
     def program(self, shown: Vector, tangents: Tangents) -> SoftProgram:
         """The dual program for the expectation shown (d_r,)."""
         no_weights = np.zeros(len(self.domain.names))
         to_weights = block_diag(np.eye(len(shown)), tangents.lift)
         offset = np.concatenate([shown, np.zeros(tangents.lift.shape[1])])
-        return SoftProgram(self.domain, no_weights, to_weights, offset, self.blocks(tangents), tangents.moving)
+        least = -math.inf
+        if self.constraints.preference.is_hard and math.isfinite(self.mismatch.penalty * self.domain.mdp.horizon):
+            # No policy costs more than the furthest. A dual well below proves that none keeps the preferences.
+            furthest = np.abs(shown) + sizes(self.domain)[: len(shown)]
+            least = -self.domain.mdp.steps - 2 * self.mismatch.cost(furthest)
+        return SoftProgram(self.domain, no_weights, to_weights, offset, self.blocks(tangents), tangents.moving, least)
 
     def blocks(self, tangents: Tangents) -> list[Block]:
         """M*(-a) and N*(y)."""

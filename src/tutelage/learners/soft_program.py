@@ -42,7 +42,7 @@ class SoftProgram:
     """base: (d,), fixed weights of the features. lift: (d, n). offset: (n,). blocks: they partition x in order.
 
     moving: the convex constraints, whose variables are the last of x; lift and offset have only those before them.
-    unit: of the entries of x. features: those of the domain. scaled: the blocks in z.
+    least: no minimum is below. unit: of the entries of x. features: those of the domain. scaled: the blocks in z.
     """
 
     domain: Domain
@@ -51,6 +51,7 @@ class SoftProgram:
     offset: Vector
     blocks: list[Block]
     moving: Moving | None = None
+    least: float = -math.inf
     unit: Vector = BY_FEATURES
     features: Matrix = field(init=False)
     scaled: list[Block] = field(init=False)
@@ -99,18 +100,12 @@ class SoftProgram:
         return Point(weights, jacobian, value + touch.value, slope, touch.curvature)
 
     def minimise(
-        self,
-        start: Vector,
-        near: SoftExpansion | None = None,
-        *,
-        tolerance: float | None = None,
-        gap: float = 0.0,
-        least: float = -math.inf,
+        self, start: Vector, near: SoftExpansion | None = None, *, tolerance: float | None = None, gap: float = 0.0
     ) -> SoftMinimum:
         """Newton's method from a start (n,). near: an expansion at nearby weights.
 
         tolerance: of the gradient, where it alone counts. gap: the duality gap that is small enough, in nats, where
-        every set is bounded: it then proves the value. least: the minimum is not below, in nats, if there is one.
+        every set is bounded: it then proves the value.
         """
         bounded = [np.isfinite(block.radius).all() for block in self.scaled]
         # One unit of the residual may cost as much as the largest penalty.
@@ -124,8 +119,8 @@ class SoftProgram:
         expand = partial(self._expand, near=near)
         try:
             inside = self._finite(contained(self.scaled, start / self.unit), near)
-            below = self.share * least
-            minimum = proximal_newton(expand, self.scaled, inside, tolerance=error, gap_tolerance=apart, lowest=below)
+            low = self.share * self.least
+            minimum = proximal_newton(expand, self.scaled, inside, tolerance=error, gap_tolerance=apart, lowest=low)
         except NotConverged as failure:
             if isinstance(failure.answer, Solution):
                 failure.answer = self._in_given_units(failure.answer)

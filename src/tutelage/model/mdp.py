@@ -182,9 +182,7 @@ class MDP(Readable):
     @property
     def departing(self) -> Vector:
         """(S,), the initial distribution without its part in ends, where nothing is chosen and no visit counts."""
-        is_inside = np.ones(self.n_states)
-        is_inside[self.ends] = 0.0
-        return self.initial * is_inside if len(self.ends) else self.initial
+        return np.where(np.isin(np.arange(self.n_states), self.ends), 0.0, self.initial)
 
     @property
     def rows(self) -> SparseRows | Matrix:
