@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from episodic import ending_mdp, endless_mdp, episodic_domain
+from episodic import ending_mdp, endless_mdp, episodic_domain, without_ends
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
@@ -105,6 +105,32 @@ def test_learners_with_entropy_answer_with_a_proof(make, seed):
         reward = per_choice(domain.mdp, tl.combined_features(domain)) @ response.learned_weights
         assert_allclose(tl.solve_soft(domain.mdp, reward).policy, response.policy, atol=1e-6)
         assert_allclose(tl.expectation(domain, response.policy).reward, response.expectation.reward, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("n_states", [8, 250])
+def test_nothing_counts_for_those_who_start_in_an_end(make, n_states):
+    """Whatever the number of its choices, an end has no visit, no entropy and the value zero, also in certificates."""
+    domain, _, allowance, lesson = problem(make, 40, n_states, in_ends=3)
+    start = 0.5 * domain.mdp.initial
+    start[domain.mdp.ends[-1]] = 0.5
+    there = domain.starting_in(start)
+    mdp, learner = there.mdp, learners(there, 0.5 * allowance)["soft"]
+    response = learner.respond(tl.Lesson.from_expectation(0.5 * lesson.expectation))
+    policy = response.policy
+    # All that is done is half of what is done from the other starts.
+    whole = domain.mdp
+    assert_allclose(tl.occupancy(mdp, policy), 0.5 * without_ends(whole, tl.occupancy(whole, policy)), atol=1e-12)
+    assert_allclose(tl.causal_entropy(mdp, policy), 0.5 * tl.causal_entropy(whole, policy))
+    surprise = without_ends(mdp, tl.occupancy(whole, policy) * -np.log(np.maximum(policy, 1e-300)))
+    assert_allclose(tl.causal_entropy(mdp, policy), 0.5 * surprise.sum())
+    features = per_choice(mdp, tl.combined_features(there))
+    solved = tl.solve_soft(mdp, features @ response.learned_weights)
+    assert_allclose(solved.value[mdp.ends], 0.0, atol=1e-15)
+    paid = 5 * np.abs(response.expectation.reward - 0.5 * lesson.expectation).sum()
+    paid += 10 * np.maximum(response.expectation.preference - 0.5 * allowance, 0).sum()
+    assert_allclose(response.certificate.primal, 0.5 * surprise.sum() - paid, rtol=1e-6)
+    assert response.certificate.relative_gap <= 1e-6
 
 
 @pytest.mark.parametrize("make", MAKERS)

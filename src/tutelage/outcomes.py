@@ -245,9 +245,14 @@ def unlimited() -> AbstractContextManager[None]:
     return _Watch(progress=_now.get().progress).held()
 
 
+def time_left() -> float:
+    """The seconds until the time limit, negative after it; infinite where there is none."""
+    return _now.get().deadline - time.monotonic()
+
+
 def is_over() -> bool:
     """Whether the time limit has passed."""
-    return time.monotonic() > _now.get().deadline
+    return time_left() < 0
 
 
 def report(stage: str, done: int, gap: float = math.inf, answer: object = None) -> None:

@@ -39,6 +39,8 @@ def check_soft(mdp, reward):
     ahead = reward + mdp.continuing @ solved.value
     starts = mdp.first_choice[:-1]
     backed = np.logaddexp.reduceat(ahead, starts)
+    # Nothing is chosen in an end.
+    backed[mdp.ends] = 0.0
     assert np.abs(backed - solved.value).max() <= solved.error_bound
     # The value of its own policy, with its entropy, is the soft value.
     own = tl.expected_reward(mdp, solved.policy, reward) + tl.causal_entropy(mdp, solved.policy)

@@ -1,6 +1,7 @@
 """Which route is taken when none is named, and that it makes no difference to the answer; prices of limits: they prove
 the bound, they are those of the whole linear program, and at a kink an interval."""
 
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,13 +17,15 @@ from benchmarks.families import FAMILIES, family_problem
 from tutelage.bellman.equations import solve_hard
 from tutelage.chains.expectations import expectation
 from tutelage.constrained import direct
+from tutelage.constrained.columns import Planner
 from tutelage.constrained.direct import FEW_CHOICES, Ball, best_within_balls
 from tutelage.constrained.objectives import most_reward, nearest_squared
 from tutelage.constrained.occupancy_polytope import MANY_ROWS, Problem, best_policy, is_crowded, nearest_policy
 from tutelage.constrained.problem import no_limits, preference_limits
 from tutelage.learners.exact import HardLearner
 from tutelage.model.mdp import MDP, Domain, per_choice
-from tutelage.outcomes import InvalidModel, NotConverged
+from tutelage.model.policy import uniform_policy
+from tutelage.outcomes import InfeasibleConstraints, InvalidModel, NotConverged
 from tutelage.roles import Lesson
 
 RANDOM = some_of(range(200), range(0, 200, 9))
@@ -244,6 +247,35 @@ def test_solving_again_confirms_the_prices(seed):
         if np.isfinite(found.price_high[j]):
             less = best_policy(domain, weights, limits.relaxed(-1e-3 * step * np.eye(2)[j])).value
             assert found.value - less >= 1e-3 * step * found.price_high[j] * (1 - 1e-5) - slack
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_prices_of_many_limits_that_meet_in_one_policy_take_few_policies(seed, monkeypatch):
+    """Nothing may be left of any limit, and most of the least prices are zero, while the largest ones are infinite.
+
+    A price that is not found is NaN; nobody waits for it.
+    """
+    rng = np.random.default_rng([13, seed])
+    n_limits = int(rng.integers(10, 16))
+    mdp = build_mdp(rng, rng.integers(1, 4, size=8), rng.uniform(0.5, 0.95))
+    use = np.abs(rng.normal(size=(mdp.n_choices, n_limits))) * (rng.random((mdp.n_choices, n_limits)) < 0.5)
+    domain = Domain(mdp, rng.normal(size=(mdp.n_choices, 3)), use)
+    weights = rng.normal(size=3)
+    limits = preference_limits(domain, expectation(domain, uniform_policy(mdp)).preference)
+    found = best_policy(domain, weights, limits)
+    n_plans, plan = [], Planner.price_out
+    monkeypatch.setattr(Planner, "price_out", lambda *given: n_plans.append(1) or plan(*given))
+    low, high = found.price_low, found.price_high
+    assert len(n_plans) <= 20 * n_limits
+    assert np.isnan(np.concatenate([low, high])).mean() < 0.1
+    size = abs(found.value) + 1e-3
+    for j in range(n_limits):
+        step = 1e-4 * (limits.offsets[j] + 1e-3)
+        more = best_policy(domain, weights, limits.relaxed(step * np.eye(n_limits)[j])).value
+        assert np.isnan(low[j]) or more - found.value <= step * low[j] * (1 + 1e-5) + 1e-8 * size
+        with suppress(InfeasibleConstraints):
+            less = best_policy(domain, weights, limits.relaxed(-step * np.eye(n_limits)[j])).value
+            assert np.isnan(high[j]) or found.value - less >= step * high[j] * (1 - 1e-5) - 1e-8 * size
 
 
 def icu_sepsis(discount):

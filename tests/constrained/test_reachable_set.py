@@ -61,6 +61,31 @@ def test_flat_sets_are_found_in_their_own_dimension():
     assert len(corners) >= 3
 
 
+@pytest.mark.parametrize("units", [(1.0, 1.0, 1.0), (1e-9, 1e-9, 1e-9), (1e-7, 1.0, 1e6)])
+@pytest.mark.parametrize(
+    "mix", [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1), (1, 2, 3), (0, 1, 2), (1, 0, 2), (1, 2, 1)]
+)
+def test_sets_of_any_dimension_are_found_whole_in_any_units(mix, units):
+    """What is off a flat set by rounding, or small in its unit, must not hide a part of the set.
+
+    mix: of a constant (0) and of three features: two equal numbers are the same feature.
+    """
+    rng = np.random.default_rng([8, *mix])
+    base = random_domain(rng, max_states=6, max_choices=3, n_reward=3, n_preference=0, on_choices=True)
+    features = np.column_stack([np.ones(base.mdp.n_choices), base.reward_features])[:, list(mix)] * units
+    domain = Domain(base.mdp, features, reward_names=["x", "y", "z"])
+    reached = deterministic_expectations(domain)
+    found = vertices(domain, no_limits(domain))
+    size = np.abs(reached).max(axis=0)
+    for normal in np.vstack([np.eye(3), -np.eye(3), rng.normal(size=(50, 3))]) / size:
+        assert (found @ normal).max() == pytest.approx((reached @ normal).max(), abs=1e-5)
+    nearest = np.abs((found[:, None] - reached[None]) / size).max(axis=2).min(axis=1)
+    assert nearest.max() <= 1e-6
+    assert len(found) == len(
+        vertices(Domain(base.mdp, features / units, reward_names=["x", "y", "z"]), no_limits(domain))
+    )
+
+
 def test_more_than_three_features_are_refused():
     domain = random_domain(np.random.default_rng(0), max_states=4, n_reward=4)
     with pytest.raises(InvalidModel, match="at most 3 reward features"):

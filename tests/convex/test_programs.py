@@ -9,7 +9,7 @@ from scipy import optimize, sparse
 
 from tutelage.convex import programs
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, error, minimise_linear, minimise_quadratic
-from tutelage.outcomes import NotConverged
+from tutelage.outcomes import NotConverged, OutOfTime, watched
 
 
 def random_constraints(rng, *, n=8):
@@ -140,6 +140,22 @@ def test_lower_bounds_other_than_zero():
         np.ones(2), LinearConstraints(np.array([1.0, -2.0]), np.array([[1.0, 1.0]]), np.array([3.0]))
     )
     assert found.value == pytest.approx(3.0) and (found.answer.x >= [1.0, -2.0]).all()
+
+
+def test_a_linear_program_ends_after_a_number_of_steps_or_at_the_time_limit(monkeypatch):
+    """The library may turn round and round on a program of fifteen unknowns; nobody should wait for it."""
+    constraints, _ = random_constraints(np.random.default_rng(4))
+    slope = np.r_[-np.ones(7), 0.0]
+    assert minimise_linear(slope, constraints).gap <= 1e-9
+    with monkeypatch.context() as patch:
+        patch.setattr(programs, "STEPS_OF_EACH", 0)
+        with pytest.raises(NotConverged, match="not solved: Iteration limit reached"):
+            minimise_linear(slope, constraints)
+    monkeypatch.setattr(programs, "SHORT_TIME", 0.0)
+    with watched(1e-9), pytest.raises(OutOfTime):
+        minimise_linear(slope, constraints)
+    # The library counts the time of all programs of a thread.
+    assert minimise_linear(slope, constraints).gap <= 1e-9
 
 
 def test_threads_do_not_share_a_solver():

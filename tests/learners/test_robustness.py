@@ -8,6 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import random_domain, random_policy
 
 from tutelage.chains.expectations import expectation
+from tutelage.constrained.occupancy_polytope import least_violation
+from tutelage.constrained.problem import preference_limits
 from tutelage.data.sampling import sample_demonstrations
 from tutelage.learners.exact import ApproximateHardLearner, GenericLearner, HardLearner, SoftLearner, StandardLearner
 from tutelage.learners.penalties import Mismatch, Preference
@@ -132,3 +134,26 @@ def test_the_most_entropic_answer_is_as_uncertain_as_its_lesson():
     response = HardLearner(domain, 1e6, entropic_within=0.1).respond(lesson)
     assert_array_equal(response.certificate.uncertainty, lesson.uncertainty)
     assert response.certificate.uncertainty.max() > 0
+
+
+@pytest.mark.parametrize("mismatch", [Mismatch(norm=1, penalty=3.0), Mismatch(norm=2, penalty=3.0, squared=True)])
+@pytest.mark.parametrize("seed", range(6))
+def test_hard_preferences_that_no_policy_keeps_are_known_after_a_few_steps(seed, mismatch):
+    """The dual falls below what the furthest policy costs: that proves it. Limits that one policy keeps are kept."""
+    rng = np.random.default_rng([71, seed])
+    base = random_domain(rng, max_states=12, max_choices=3, n_reward=6, n_preference=8, on_choices=True)
+    domain = in_other_units(base, 1.0, 10.0 ** rng.integers(-6, 7, size=8))
+    lesson = Lesson.from_policy(domain, random_policy(rng, domain.mdp))
+    closest = least_violation(domain, preference_limits(domain, 0.0)).expectation.preference
+    n_steps = []
+
+    def count(step):
+        n_steps.append(step.stage == "Newton steps")
+
+    with pytest.raises(InfeasibleConstraints):
+        GenericLearner(domain, mismatch, Preference(allowance=0.9 * closest)).respond(lesson, progress=count)
+    assert sum(n_steps) <= 100
+    slack = 1e-3 * np.abs(domain.preference_features).max(axis=0) * domain.mdp.horizon
+    response = GenericLearner(domain, mismatch, Preference(allowance=closest + slack)).respond(lesson)
+    assert response.certificate.relative_gap <= 1e-6
+    assert (response.expectation.preference <= closest + slack * (1 + 1e-3)).all()

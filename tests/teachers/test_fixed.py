@@ -292,6 +292,31 @@ def test_costs_do_not_depend_on_the_unit_of_a_preference(unit):
     assert plain.preferences[0].gain > 0
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("common", [1e3, 1e6])
+def test_a_reward_of_every_step_hides_no_cost(common, unit):
+    """Who earns a million in any case still wants to know about the last unit; all policies earn the same of it."""
+    for seed in range(5):
+        domain, weights, allowance = _problem(seed)
+        plain = tl.preference_costs(tl.HardLearner(domain, allowance), weights)
+        discount = domain.mdp.discount
+        features = np.column_stack([domain.reward_features, np.ones(len(domain.reward_features))])
+        other = tl.Domain(domain.mdp, features, unit * domain.preference_features, [*domain.reward_names, "alike"])
+        found = tl.preference_costs(tl.HardLearner(other, unit * allowance), [*weights, common])
+        assert found.within == pytest.approx(plain.within + common / (1 - discount), rel=1e-12)
+        for one, again in zip(plain.preferences, found.preferences, strict=True):
+            assert again.loss == pytest.approx(one.loss, rel=1e-6, abs=1e-8)
+    assert plain.preferences[0].loss > 0.1
+
+
+@pytest.mark.parametrize("extra", [0.05, 5e-4])
+def test_a_step_less_of_a_million_is_a_cost(extra):
+    mdp = tl.MDP.from_choices([[0, 1], [0, 1], [0, 1]], [0, 2, 3], [1, 0], 0.999999)
+    domain = tl.Domain(mdp, [[1 + extra], [1.0], [1.0]], [[1.0], [0.0], [0.0]], ["output"], ["wear"])
+    (cost,) = tl.preference_costs(tl.HardLearner(domain, 0.0), [1.0]).preferences
+    assert cost.loss == pytest.approx(extra, rel=1e-6) and cost.gain == pytest.approx(extra, rel=1e-3)
+
+
 def test_a_preference_that_never_binds_costs_nothing():
     domain, weights, _ = _problem(1)
     costs = tl.preference_costs(tl.HardLearner(domain, 1e6), weights)

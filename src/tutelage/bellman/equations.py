@@ -3,7 +3,8 @@
     hard   V(s) = max over choices c of s of Q(c)            Q(c) = reward(c) + discount * T(c) @ V
     soft   V(s) = log sum over choices c of s of exp Q(c)    policy exp(Q - V)                          (App. D.3)
 
-Both operators B are monotone and B(V + k) = B V + discount * k, hence contractions by `discount`. With r = B V - V,
+At an end V is zero. Both operators B are monotone and B(V + k) = B V + discount * k, hence contractions by `discount`.
+With r = B V - V,
 
     discount / (1 - discount) * min r  <=  V* - B V  <=  discount / (1 - discount) * max r
 
@@ -99,18 +100,18 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     reward: on states (S,) or on choices (C,). start: (S,), a value to start from, such as that of a similar reward.
     """
     _check_accuracy(accuracy)
-    given, common = choice_reward(mdp, reward), 0.0
+    given, aside, common = choice_reward(mdp, reward), uncounted(mdp), 0.0
+    rest = given - aside
     if start is None:
-        first = _first_value(mdp, given)
+        first = _first_value(mdp, rest)
     else:
         first = vector(start, "start", mdp.n_states, "states")
         common = _common_part(first)
-    rest = given
     if common:
         # The reward of V - k is r(c) - (1 - discount) k, where what leads to an end is left out of the discount. The
         # policy depends on the differences of V alone, and these lose no digits to a k of many horizons.
         stays = 1.0 if mdp.continuing is mdp.transition else mdp.continuing.sum(axis=1)
-        rest = given - common * (1 - mdp.discount * stays)
+        rest = rest - common * (1 - mdp.discount * stays)
     solved = _soft_policy_iteration(bellman_operators(mdp, rest), first - common, accuracy)
     if start is None and solved.ended is not Ended.CONVERGED and _common_part(solved.value):
         return solve_soft(mdp, given, accuracy=accuracy, start=solved.value)
@@ -118,10 +119,17 @@ def solve_soft(mdp: MDP, reward: ArrayLike, *, accuracy: float = 1e-8, start: Ar
     return replace(
         solved,
         value=freeze(solved.value + common),
-        choice_value=freeze(solved.choice_value + common),
+        choice_value=freeze(solved.choice_value + common + aside),
         error_bound=bound,
         ended=solved.ended if bound <= accuracy else Ended.ROUNDING,
     )
+
+
+def uncounted(mdp: MDP) -> Vector:
+    """(C,), the entropy of the choices of an end, log of their number, which does not count: there V is zero."""
+    entropy = np.zeros(mdp.n_states)
+    entropy[mdp.ends] = np.log(mdp.choices_per_state[mdp.ends])
+    return per_choice(mdp, entropy)
 
 
 def _first_value(mdp: MDP, reward: Vector) -> Vector:

@@ -34,7 +34,7 @@ from scipy.sparse import linalg
 from tutelage import arrays
 from tutelage.arrays import EPSILON, ArrayLike, Flags, Indices, Matrix, Readable, Vector, freeze, max_abs, vector
 from tutelage.bellman.endless import refuse_endless
-from tutelage.bellman.equations import Optimum, solve_soft
+from tutelage.bellman.equations import Optimum, solve_soft, uncounted
 from tutelage.chains.resolvent import BY_DEGREE, Resolvent, policy_resolvent
 from tutelage.model.mdp import MDP, Domain, combined_features, discounted, per_choice
 from tutelage.model.policy import max_by_state, sum_by_state
@@ -95,7 +95,7 @@ def soft_expansion(
 
 def expansion_around(mdp: MDP, features: Matrix, checked: Vector, solved: Optimum, inverse: Resolvent) -> SoftExpansion:
     """The expansion at weights (d,), from the soft optimum there and the resolvent of its policy."""
-    visits = per_choice(mdp, inverse.visits(mdp.initial)) * solved.policy
+    visits = per_choice(mdp, inverse.visits(mdp.departing)) * solved.policy
     ahead, advantages = _advantages(mdp, features, solved.policy, inverse)
     expectation = mdp.initial @ ahead
     if not inverse.is_exact:
@@ -255,7 +255,7 @@ def _solve(factors: linalg.SuperLU, mdp: MDP, reward: Vector) -> tuple[Optimum, 
     inverse = _shared_inverse(factors, z, mdp.ends)
     value = np.log(z)
     choice_value = on_choices + value[after]
-    policy = np.exp(choice_value - per_choice(mdp, value))
+    policy = np.exp(choice_value - per_choice(mdp, value) - uncounted(mdp))
     total = sum_by_state(mdp, policy)
     residual = max_abs(np.log(total))
     # V + t e is above the soft value for small t > residual, with e the expected steps (`endless`).

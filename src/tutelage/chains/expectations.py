@@ -58,14 +58,14 @@ class Expectation(Readable):
 
 
 def state_occupancy(mdp: MDP, policy: ArrayLike) -> Vector:
-    """(S,), expected discounted visits d = initial + discount * P'd; with one discount, 1 / (1 - discount) in all."""
+    """(S,), expected discounted visits d = departing + discount * P'd; with one discount, 1 / (1 - discount) in all."""
     checked = check_policy(mdp, policy)
     if np.isinf(mdp.horizon):
         # Where a policy goes on for ever does not matter in states that it does not reach.
         moves = chain(mdp, checked, mdp.continuing)
         moves.eliminate_zeros()
         checked = checked * per_choice(mdp, reachable(moves, mdp.initial > 0).astype(np.float64))
-    visits = policy_resolvent(mdp, checked).visits(mdp.initial)
+    visits = policy_resolvent(mdp, checked).visits(mdp.departing)
     if np.isinf(mdp.horizon):
         _check_steps(np.abs(visits).sum())
     return arrays.freeze(visits)

@@ -42,7 +42,7 @@ from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, Scaled,
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_conic, minimise_linear
 from tutelage.model.mdp import Domain, combined_features, per_choice
 from tutelage.model.policy import policy_from_occupancy
-from tutelage.outcomes import Ended, EndlessValue, NotConverged, Solution
+from tutelage.outcomes import Ended, EndlessValue, NotConverged, OutOfTime, Solution
 
 # Up to this number of choices one program over all of them takes a second or less.
 FEW_CHOICES = 2_000
@@ -201,26 +201,35 @@ class PriceFace:
     def _end(self, j: int, sign: float, points: Matrix) -> tuple[float, Matrix]:
         """The u_j with the least sign * u_j, NaN where it is not found; and the points with those met on the way.
 
-        Each program is in units in which the reward and what a point leaves of each limit are of order one.
+        Prices may be infinite, so u = w / t with w, t >= 0 and w_j + t = 1. Then D(u) <= v + tolerance / t reads
+
+            w @ (right - rows @ mu) - t (v - base @ mu) <= tolerance          for the mu of every policy
+
+        in units in which the reward and what a point leaves of each limit are of order one. At t = 0 it proves that no
+        policy leaves more than the tolerance of limit j.
         """
-        planner, m = Planner(self.domain), len(self.unit)
+        planner, program, m = Planner(self.domain), self.program, len(self.unit)
+        share = np.eye(m + 1)[[j]]
         for _ in range(200):
-            left = self.program.right - points @ self.program.rows.T
-            room = -(points @ self.program.base) - self.least + self.tolerance
+            left = program.right - points @ program.rows.T
+            room = -self.least - points @ program.base
             size = or_one(np.abs(left).max(axis=0))
-            within = np.vstack([left / size, np.eye(m)])
-            bound = np.append(room / self.scale, np.full(m, ENDLESS))
-            constraints = LinearConstraints(np.zeros(m), within=within, bound=bound)
+            within = np.column_stack([left / size, -room / self.scale])
+            bound = np.full(len(points), self.tolerance / self.scale)
+            whole = LinearConstraints(np.zeros(m + 1), share + np.eye(m + 1)[m], np.ones(1), within, bound)
             try:
-                x = minimise_linear(sign * np.eye(m)[j], constraints).answer.x
-            except InfeasibleProgram:
-                # Rounding leaves nothing of the face: its end is not known.
+                x = minimise_linear(sign * share[0], whole).answer.x
+                w, t = self.scale * x[:m] / size, x[m]
+                priced = planner.price_out(t * program.base - w @ program.rows)
+            except OutOfTime:
+                raise
+            except (InfeasibleProgram, NotConverged, EndlessValue):
                 break
-            except NotConverged:
-                x = np.zeros(m)
-            u = self.scale * x / size
-            priced = planner.price_out(self.program.price(u))
-            if self.program.offset(u) - priced.best >= self.least - 2 * self.tolerance:
-                return (np.inf if x[j] > 0.5 * ENDLESS else float(u[j])), points
-            points = np.vstack([points, priced.columns[0].counts])
+            if priced.best + w @ program.right <= 2 * self.tolerance - t * self.least:
+                return (np.inf if t * ENDLESS < x[j] else float(w[j] / t)), points
+            counts = priced.columns[0].counts
+            if (np.abs(points - counts).max(axis=1) <= self.tolerance).any():
+                # A policy that is known proves nothing more: rounding hides the rest.
+                break
+            points = np.vstack([points, counts])
         return np.nan, points

@@ -200,13 +200,14 @@ class ConstrainedOptimum(Readable):
     def price_low(self) -> Vector:
         """(m,), what a little more of each limit gains per unit: the derivative of the value to the right.
 
-        Computed when it is first asked for; NaN where the problem is not that of `best_policy`.
+        Computed when it is first asked for. NaN where the problem is not that of `best_policy`, and where the price is
+        not determined: rounding hides the policies that would decide it.
         """
         return self.multipliers * np.nan if self.prices is None else self.prices.interval[0]
 
     @property
     def price_high(self) -> Vector:
-        """(m,), what a little less of each limit loses per unit; infinite where no policy keeps less of it."""
+        """(m,), what a little less of each limit loses per unit; NaN as above, infinite where no policy keeps less."""
         return self.multipliers * np.nan if self.prices is None else self.prices.interval[1]
 
 

@@ -10,51 +10,72 @@ from collections.abc import Callable
 import numpy as np
 from scipy.spatial import ConvexHull
 
-from tutelage.arrays import Matrix, Vector, freeze, max_abs
+from tutelage.arrays import Matrix, Vector, freeze
 from tutelage.constrained.occupancy_polytope import best_policy
-from tutelage.constrained.problem import HalfSpaces
+from tutelage.constrained.problem import HalfSpaces, sizes
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel, NotConverged
 
 MAX_VERTICES = 10_000
+# The error of an expectation relative to the most that it can be.
+HIDDEN = 1e-10
 
 
 def vertices(domain: Domain, limits: HalfSpaces, *, accuracy: float = 1e-6) -> Matrix:
     """(n, d_r), the vertices of the reachable reward expectations within the limits, for d_r up to 3.
 
-    Every reachable expectation lies within `accuracy` (relative to the size of the set) of their hull. In the plane
-    they are in counter-clockwise order.
+    Every reachable expectation lies within `accuracy` of their hull, in units of the extent of the set in each feature.
+    A feature whose extent is less than `accuracy` of the most that it can have counts as constant. In the plane they
+    are in counter-clockwise order.
     """
-    if domain.n_reward > 3:
-        raise InvalidModel(f"vertices are found for at most 3 reward features, but this domain has {domain.n_reward}")
+    n = domain.n_reward
+    if n > 3:
+        raise InvalidModel(f"vertices are found for at most 3 reward features, but this domain has {n}")
 
     def furthest(direction: Vector) -> Vector:
         return best_policy(domain, direction, limits).expectation.reward
 
-    points, basis = _affine_hull(furthest, domain.n_reward, accuracy)
-    return freeze(points if basis.shape[1] < 2 else _grow(furthest, points, basis, accuracy))
+    high, low = (np.array([furthest(sign * axis) for axis in np.eye(n)]) for sign in (1.0, -1.0))
+    extent, most = np.diag(high - low), sizes(domain)[:n]
+    wide = np.flatnonzero(extent > accuracy * most)
+    if not len(wide):
+        return freeze(high[:1])
+    unit = extent[wide]
+    accuracy = max(accuracy, HIDDEN * float((most[wide] / unit).max()))
+
+    def corner(direction: Vector) -> Vector:
+        """In units of the extent, of the features that are not constant."""
+        weights = np.zeros(n)
+        weights[wide] = direction / unit
+        return furthest(weights)[wide] / unit
+
+    points, basis = _affine_hull(corner, np.vstack([low, high])[:, wide] / unit, accuracy)
+    if basis.shape[1] > 1:
+        points = _grow(corner, points, basis, accuracy)
+    else:
+        along = points @ basis[:, 0]
+        points = points[[along.argmin(), along.argmax()]]
+    found = np.tile(high[0], (len(points), 1))
+    found[:, wide] = unit * points
+    return freeze(found)
 
 
-def _affine_hull(furthest: Callable[[Vector], Vector], n: int, accuracy: float) -> tuple[Matrix, Matrix]:
-    """Affinely independent vertices, and an orthonormal basis (n, k) of the directions that the set extends in."""
-    points = [furthest(np.eye(n)[0])]
-    basis = tried = np.zeros((n, 0))
-    while tried.shape[1] < n:
-        # A direction orthogonal to all those tried, from their QR decomposition.
+def _affine_hull(furthest: Callable[[Vector], Vector], points: Matrix, accuracy: float) -> tuple[Matrix, Matrix]:
+    """Points that span the set, from some of them, and an orthonormal basis (n, k) of what it extends in."""
+    n, flat = points.shape[1], np.zeros((points.shape[1], 0))
+    while True:
+        basis, size, _ = np.linalg.svd((points - points[0]).T)
+        basis = basis[:, : np.count_nonzero(size > 0.5 * accuracy)]
+        tried = np.column_stack([basis, flat])
+        if tried.shape[1] >= n:
+            # A set of full dimension keeps the axes, and with them the orientation.
+            return points, np.eye(n) if basis.shape[1] == n else basis
         direction = np.linalg.qr(tried, mode="complete")[0][:, tried.shape[1]]
-        high, low = furthest(direction), furthest(-direction)
-        size = accuracy * max(1.0, max_abs(high))
-        step = max((high, low), key=lambda point: abs(direction @ (point - points[0]))) - points[0]
-        if abs(direction @ step) <= size:
-            tried = np.column_stack([tried, direction])
-            continue
-        points.append(points[0] + step)
-        inside = step - basis @ (basis.T @ step)
-        inside /= np.linalg.norm(inside)
-        basis = np.column_stack([basis, inside])
-        tried = np.linalg.qr(np.column_stack([tried, inside]))[0]
-    # A set of full dimension keeps the axes, and with them the orientation.
-    return np.array(points), np.eye(n) if basis.shape[1] == n else basis
+        both = np.array([furthest(direction), furthest(-direction)])
+        if direction @ (both[0] - both[1]) > accuracy:
+            points = np.vstack([points, both])
+        else:
+            flat = np.column_stack([flat, direction])
 
 
 def _grow(furthest: Callable[[Vector], Vector], points: Matrix, basis: Matrix, accuracy: float) -> Matrix:
@@ -68,10 +89,9 @@ def _grow(furthest: Callable[[Vector], Vector], points: Matrix, basis: Matrix, a
         fresh = [face for key, face in faces.items() if key not in final]
         if not fresh:
             return np.asarray(origin + inner[hull.vertices] @ basis.T)
-        size = accuracy * max(1.0, float(np.ptp(inner, axis=0).max()))
         for face in fresh:
             vertex = (furthest(basis @ face[:-1]) - origin) @ basis
-            if face[:-1] @ vertex + face[-1] > size:
+            if face[:-1] @ vertex + face[-1] > accuracy:
                 inner = np.vstack([inner, vertex])
             else:
                 final.add(tuple(np.round(face, 9)))

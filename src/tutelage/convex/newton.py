@@ -89,12 +89,13 @@ def proximal_newton(
     tolerance: float,
     gap_tolerance: float = math.inf,
     max_steps: int = 300,
+    lowest: float = -math.inf,
 ) -> Minimum[SourceT]:
     """Minimise to a residual of `tolerance` and a duality gap of `gap_tolerance`, or as far as noise allows.
 
     smooth: f, given the source of the last expansion as a warm start. start: a point of the set. The value is f + h.
-    Raises `NotConverged` where x diverges or the step limit is reached, with the best point as its answer; `OutOfTime`
-    at the time limit.
+    lowest: no minimum is below. Raises `NotConverged` where f + h is, x diverges or the step limit is reached, with the
+    best point as its answer; `OutOfTime` at the time limit.
     """
     here = smooth(start, None)
     last = _minimum(start, here, blocks, 0)
@@ -105,7 +106,7 @@ def proximal_newton(
             return replace(last, ended=Ended.CONVERGED)
         if best.is_rounding(last, gap_tolerance):
             return replace(best.solution, n_steps=last.n_steps, ended=Ended.ROUNDING)
-        if last.n_steps == max_steps or damping.is_lost(last):
+        if last.n_steps == max_steps or last.value < lowest or damping.is_lost(last):
             break
         outcomes.report("Newton steps", last.n_steps, last.residual, replace(best.solution, ended=Ended.TIME_LIMIT))
         x, here = last.answer.x, last.answer.here

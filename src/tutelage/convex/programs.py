@@ -15,8 +15,10 @@ from typing import Any
 import clarabel
 import highspy
 import numpy as np
+from highspy import HighsModelStatus as Status
 from scipy import optimize, sparse
 
+from tutelage import outcomes
 from tutelage.arrays import SMALLEST, Flags, Indices, Matrix, Vector, max_abs
 from tutelage.outcomes import Ended, NotConverged, Solution, TutelageError
 
@@ -35,6 +37,11 @@ CONSTRAINT_WEIGHT, SMALL = 1e5, 1e-6
 # cannot reach it may end without a status. A dense program is small, and simplifying it takes longer than solving it.
 SPARSE_ATTEMPTS = ((1e-10, "on"), (1e-10, "off"), (1e-7, "on"))
 DENSE_ATTEMPTS = ((1e-10, "off"), (1e-10, "on"), (1e-7, "off"))
+
+
+# The most simplex steps for each row and column, of which two are usual; and the seconds that a program may take when
+# the time is over, so that an answer that is nearly there is returned.
+STEPS_OF_EACH, SHORT_TIME = 100, 0.1
 
 
 class InfeasibleProgram(TutelageError):
@@ -114,14 +121,16 @@ def minimise_linear(slope: Vector, constraints: LinearConstraints) -> ProgramSol
     for attempt in SPARSE_ATTEMPTS if is_sparse else DENSE_ATTEMPTS:
         solver = _simplex(slope / unit, scaled, *attempt)
         status = solver.getModelStatus()
-        if status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible):
+        if status in (Status.kOptimal, Status.kInfeasible, Status.kTimeLimit):
             break
     n_steps = solver.getInfo().simplex_iteration_count
-    if status == highspy.HighsModelStatus.kInfeasible:
+    if status == Status.kInfeasible:
         raise InfeasibleProgram("no point satisfies the constraints of this linear program")
-    if status != highspy.HighsModelStatus.kOptimal:
+    if status == Status.kTimeLimit:
+        raise outcomes.OutOfTime("simplex steps", n_steps, np.inf)
+    if status != Status.kOptimal:
         message = f"the linear program was not solved: {solver.modelStatusToString(status)}"
-        kind = UnboundedProgram if status == highspy.HighsModelStatus.kUnbounded else NotConverged
+        kind = UnboundedProgram if status == Status.kUnbounded else NotConverged
         raise kind(message, residual=np.inf, n_steps=n_steps)
     solution = solver.getSolution()
     nu, y = np.split(-unit * np.array(solution.row_dual), [len(constraints.right)])
@@ -141,6 +150,9 @@ def _simplex(slope: Vector, constraints: LinearConstraints, tolerance: float, pr
     x_limits = (constraints.lower, np.full(n, np.inf))
     is_integer = np.zeros(n)
     solver.passModel(*sizes, slope, *x_limits, least, most, first, columns, values, is_integer)
+    solver.setOptionValue("simplex_iteration_limit", STEPS_OF_EACH * (n + len(most)))
+    # The clock of HiGHS goes on from run to run.
+    solver.setOptionValue("time_limit", solver.getRunTime() + max(outcomes.time_left(), SHORT_TIME))
     solver.run()
     return solver
 

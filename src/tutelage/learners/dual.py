@@ -125,7 +125,12 @@ class Dual:
         no_weights = np.zeros(len(self.domain.names))
         to_weights = block_diag(np.eye(len(shown)), tangents.lift)
         offset = np.concatenate([shown, np.zeros(tangents.lift.shape[1])])
-        return SoftProgram(self.domain, no_weights, to_weights, offset, self.blocks(tangents), tangents.moving)
+        least = -math.inf
+        if self.constraints.preference.is_hard and math.isfinite(self.mismatch.penalty * self.domain.mdp.horizon):
+            # No policy costs more than the furthest. A dual well below proves that none keeps the preferences.
+            furthest = np.abs(shown) + sizes(self.domain)[: len(shown)]
+            least = -self.domain.mdp.steps - 2 * self.mismatch.cost(furthest)
+        return SoftProgram(self.domain, no_weights, to_weights, offset, self.blocks(tangents), tangents.moving, least)
 
     def blocks(self, tangents: Tangents) -> list[Block]:
         """M*(-a) and N*(y)."""

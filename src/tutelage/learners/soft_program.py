@@ -42,7 +42,7 @@ class SoftProgram:
     """base: (d,), fixed weights of the features. lift: (d, n). offset: (n,). blocks: they partition x in order.
 
     moving: the convex constraints, whose variables are the last of x; lift and offset have only those before them.
-    unit: of the entries of x. features: those of the domain. scaled: the blocks in z.
+    least: no minimum is below. unit: of the entries of x. features: those of the domain. scaled: the blocks in z.
     """
 
     domain: Domain
@@ -51,6 +51,7 @@ class SoftProgram:
     offset: Vector
     blocks: list[Block]
     moving: Moving | None = None
+    least: float = -math.inf
     unit: Vector = BY_FEATURES
     features: Matrix = field(init=False)
     scaled: list[Block] = field(init=False)
@@ -118,7 +119,8 @@ class SoftProgram:
         expand = partial(self._expand, near=near)
         try:
             inside = self._finite(contained(self.scaled, start / self.unit), near)
-            minimum = proximal_newton(expand, self.scaled, inside, tolerance=error, gap_tolerance=apart)
+            low = self.share * self.least
+            minimum = proximal_newton(expand, self.scaled, inside, tolerance=error, gap_tolerance=apart, lowest=low)
         except NotConverged as failure:
             if isinstance(failure.answer, Solution):
                 failure.answer = self._in_given_units(failure.answer)

@@ -11,7 +11,8 @@ The sum of the second over all states gives sum over c of (1 - discount(c)) z(c)
 distribution of choices, and each feature expectation is a mean of features / (1 - discount).
 
 A discount of 1 is for episodes that end (see `policy`): absorbing states without discount are ends. There no value is
-left and no visit counts, so that all equations have `continuing`, the transition without the columns of the ends.
+left, no entropy accrues and no visit counts, also of what starts there. So all equations have `continuing`, the
+transition without the columns of the ends, and visits begin in `departing`.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -180,6 +181,11 @@ class MDP(Readable):
     @property
     def n_choices(self) -> int:
         return int(self.transition.shape[0])
+
+    @property
+    def departing(self) -> Vector:
+        """(S,), the initial distribution without its part in ends, where nothing is chosen and no visit counts."""
+        return np.where(np.isin(np.arange(self.n_states), self.ends), 0.0, self.initial)
 
     @property
     def rows(self) -> SparseRows | Matrix:

@@ -24,18 +24,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tutelage.arrays import ArrayLike, Matrix, Readable, set_fields, vector
+from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, set_fields, vector
 from tutelage.constrained.occupancy_polytope import best_policy, strictest_policy
 from tutelage.constrained.problem import ConstrainedOptimum, HalfSpaces, no_limits, preference_limits
 from tutelage.learners.without_entropy import best_within
 from tutelage.model.allowances import Allowance
-from tutelage.model.mdp import Domain, Weights, reward_vector
+from tutelage.model.mdp import Domain, Weights, endless, per_choice, reward_vector
 from tutelage.outcomes import InfeasibleConstraints, OnProgress, watched
 from tutelage.roles import Lesson, Opening, keeps_limits
 from tutelage.teachers.base import KnownLearner, OneLessonTeacher, Plan, best_kept, check_known, optimal_lesson
 
-# Costs below this share of the largest reward are rounding.
-COST_ROUNDING = 1e-7
+# The rounding of a best reward beside its gap, relative to it.
+COST_ROUNDING = 1e-11
 
 
 class AgnosticTeacher(OneLessonTeacher):
@@ -175,9 +175,11 @@ class Costs(Readable):
 def preference_costs(
     learner: KnownLearner, true_weights: Weights, preference_expectation: ArrayLike | None = None
 ) -> Costs:
-    """What the preferences of a learner cost. preference_expectation: (d_c,), mu_c of what it does, for `used`."""
-    domain = learner.domain
-    weights = reward_vector(domain, true_weights, "true_weights")
+    """What the preferences of a learner cost. preference_expectation: (d_c,), mu_c of what it does, for `used`.
+
+    A cost that is not larger than what its two rewards may be off by, by their certificates, is zero.
+    """
+    domain, weights, common = _centred(learner.domain, reward_vector(learner.domain, true_weights, "true_weights"))
     constraints = learner.preference.on(domain)
     without = best_policy(domain, weights, no_limits(domain)).value
     n = len(constraints.names)
@@ -188,8 +190,9 @@ def preference_costs(
     with suppress(InfeasibleConstraints):
         optimum = best_within(constraints, weights)
         within = optimum.value
-        size = COST_ROUNDING * max(abs(without), abs(within))
-        values = np.array([best_within(constraints.only(np.arange(n) != j), weights).value for j in range(n)])
+        others = [best_within(constraints.only(np.arange(n) != j), weights) for j in range(n)]
+        values, gaps = np.array([(best.value, best.gap) for best in others]).reshape(n, 2).T
+        size = gaps + optimum.gap + COST_ROUNDING * max(abs(without), abs(within))
         losses = np.where(np.abs(values - within) > size, values - within, 0.0)
         slopes = optimum.multipliers
         if losses.any() and len(constraints.rows) == n:
@@ -199,4 +202,19 @@ def preference_costs(
         gains = np.where(is_rounding | (losses <= 0), 0.0, np.minimum(slopes, losses))
     rows = zip(constraints.names, constraints.allowance, used, gains, losses, strict=True)
     costs = [PreferenceCost(name, *map(float, numbers)) for name, *numbers in rows]
-    return Costs(without, within, tuple(costs))
+    return Costs(without + common, within + common, tuple(costs))
+
+
+def _centred(domain: Domain, weights: Vector) -> tuple[Domain, Vector, float]:
+    """The same reward without what every policy earns alike, as one feature; its weights; and what that is.
+
+    As (1 - discount) z sums to one, a reward k (1 - discount) of every choice earns k. Beside it costs would be hidden.
+    """
+    mdp = domain.mdp
+    reward, common = per_choice(mdp, domain.reward_features @ weights), 0.0
+    if np.max(mdp.discount) < 1:
+        for_ever = per_choice(mdp, endless(mdp, reward))
+        common = float(for_ever.min() + for_ever.max()) / 2
+        reward = reward - common * (1 - mdp.discount)
+    first = np.eye(domain.n_reward)[0]
+    return domain.with_matrices(reward[:, None] * first, domain.preference_features), first, common
