@@ -1,8 +1,7 @@
 """How strongly behaviour avoids each preference feature: soft inverse constraint learning (docs/behaviour.md).
 
 An agent with reward weights a that pays b_j for each unit of preference feature j acts by the soft policy of (a, -b).
-The mean discounted counts mu_hat of n trajectories estimate its expectation, and x = (a, b), or b alone where a is
-known, minimises the convex function of `behaviour`,
+From the mean counts mu_hat of n trajectories, x = (a, b), or b alone where a is known, minimises (`behaviour`)
 
     f(x) = P0 @ V(L x) - mu_hat @ L x              gradient g = L' (mu(L x) - mu_hat)         Hessian H = L' J L
 
@@ -11,21 +10,16 @@ H^-1 (L' S L / n) H^-1 (the sandwich of an estimating equation). Features are me
 larger of the observed count and that of the policy with which the search starts: a car that drives round for ever meets
 a thousand times what a trip does.
 
-b_j is not determined where no choice changes the feature, where H vanishes along a combination of features, or where
-the count is within its own standard error of the end of its range.
-
 A value c of b_j is tested by its score: the other unknowns are fitted with b_j = c, and with H, S and g there
 
     U = -v @ g,   v = e_j - H^-1 H_j on the others,       z(c) = U / sqrt(v' L' S L v / n)
 
 is close to a standard normal number if c is the truth, also where b_j has no finite estimate. The p-value of b_j = 0
-against b_j > 0 is 1 - Phi(z(0)), and the interval of b_j has all c with |z(c)| at most the normal quantile, so that the
-two agree. Its ends are found by Newton's method, dU / dc = -v @ H v. An end is infinite if no c is rejected: a feature
-that some policy cannot avoid at all has no upper end, for example. Symmetric intervals of the standard error above are
-too short where few trajectories meet the feature: with 30 of them they covered the truth in 65 instead of 95 %.
+against b_j > 0 is 1 - Phi(z(0)), and the interval of b_j has all c with |z(c)| at most the normal quantile. Its ends are
+found by Newton's method, dU / dc = -v @ H v. An end is infinite if no c is rejected.
 
-That the agent acts by a soft policy of these features is tested by what was not fitted: the counts of the reward
-features, where a was given, and the surprise of each trajectory, the sum over its choices of
+The model is tested by what was not fitted: the counts of the reward features, where a was given, and the surprise of
+each trajectory, the sum over its choices of
 
     log pi(c | s) + entropy of pi(. | s)            which has mean zero, given s, if pi is the agent's policy.
 
@@ -142,10 +136,8 @@ def infer_preferences(
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}")
     pairs: Any = [(domain, demonstrations)] if isinstance(domain, Domain) else domain
-    if pairs is domain and demonstrations is not None:
-        raise InvalidInput("infer_preferences takes a domain and demonstrations, or one list of such pairs, not both")
-    if not isinstance(pairs, Sequence) or not pairs:
-        raise InvalidInput("infer_preferences needs a domain and demonstrations, or a list of such pairs")
+    if not isinstance(pairs, Sequence) or not pairs or (pairs is domain and demonstrations is not None):
+        raise InvalidInput("infer_preferences needs a domain and demonstrations, or one list of such pairs, not both")
     for number, pair in enumerate(pairs):
         match pair:
             case (Domain(), Demonstrations()):
@@ -163,27 +155,16 @@ def infer_preferences(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fit:
-    """A match. lift: (d, k), L of its unknowns. x: (k,). soft, first: the sum of the soft policies there, and where the
-    search began.
-    """
+    """A match x (k,). lift: (d, k), L. soft, first: the sum of the soft policies there, and where the search began."""
 
     lift: Matrix
     x: Vector
     soft: Total
     first: Total
 
-    def influence(self, kept: Flags) -> Matrix:
-        """(k, d), how x moves with the counts, where it is determined; zero elsewhere."""
-        lift = self.lift[:, kept]
-        moved = np.zeros(self.lift.T.shape)
-        moved[kept] = np.linalg.pinv(lift.T @ self.soft.jacobian @ lift, rcond=1e-14, hermitian=True) @ lift.T
-        return moved
-
 
 class _Score(NamedTuple):
-    """The test of x[column] = c. value: U. error: its standard error. curvature: -dU / dc. bias: how far that of the
-    counts may move U. x: (k,), with the other unknowns fitted.
-    """
+    """The test of x[column] = c. value: U. curvature: -dU / dc. bias: that of U. x: (k,), the others fitted."""
 
     value: float
     error: float
@@ -210,8 +191,7 @@ class _Inference:
 
     def matched(self) -> _Fit:
         """The match of all unknowns, each in the unit of what is met of its feature."""
-        sign = np.repeat([1.0, -1.0], [self.domain.n_reward, self.domain.n_preference])
-        lift = np.diag(sign)[:, self.n_known :]
+        lift = np.diag(np.repeat([1.0, -1.0], [self.domain.n_reward, self.domain.n_preference]))[:, self.n_known :]
         x, first = self.behaviour.finite(self.base, lift, np.zeros(lift.shape[1]))
         unit = or_one(np.maximum(np.abs(self.behaviour.counts), np.abs(first.expectation)))[self.n_known :]
         return _Fit(lift / unit, *self.behaviour.matched(self.base, lift / unit, x * unit, first), first)
@@ -222,11 +202,12 @@ class _Inference:
         covariance = behaviour.covariance(fit.soft)
         width, is_constant, is_unmet = self._range(fit, covariance)
         reasons = self._reasons(fit, is_constant[self.n_known :], is_unmet[self.n_known :])
-        kept = np.array([reason == "" for reason in reasons], dtype=bool)
-        influence = fit.influence(kept)
-        size = np.abs(fit.lift).sum(axis=0)
-        weight = size * fit.x
-        error = size * np.sqrt(np.maximum(np.diag(influence @ covariance @ influence.T), 0.0))
+        kept = ~np.array(reasons, dtype=bool)
+        lift, size = fit.lift[:, kept], np.abs(fit.lift).sum(axis=0)
+        # How x moves with the counts, where it is determined.
+        influence = np.linalg.pinv(lift.T @ fit.soft.jacobian @ lift, rcond=1e-14, hermitian=True) @ lift.T
+        weight, error = size * fit.x, size.copy()
+        error[kept] *= np.sqrt(np.maximum(np.diag(influence @ covariance @ influence.T), 0.0))
         # What follows is about the preferences alone.
         b = slice(len(kept) - d_c, None)
         words = reasons[b]
@@ -261,10 +242,7 @@ class _Inference:
     def _tests(
         self, fit: _Fit, is_kept: Flags, is_unmet: Flags, confidence: float
     ) -> tuple[Vector, Vector, Vector, list[Vector]]:
-        """(d_c,) each: both ends of the interval of each strength, and the p-value of zero; open where not tested.
-
-        And x (k,) at these ends, with the other unknowns fitted.
-        """
+        """(d_c,) each: both ends of the interval of each strength, and the p-value of zero. And x (k,) at these ends."""
         likely = list[Vector]()
         d_c, quantile = len(is_kept), float(norm.ppf(0.5 + confidence / 2))
         low, high, p_value = np.full(d_c, -np.inf), np.full(d_c, np.inf), np.full(d_c, np.nan)
@@ -287,7 +265,7 @@ class _Inference:
         return low, high, p_value, likely
 
     def _score(self, lift: Matrix, column: int, value: float, near: Vector) -> _Score | None:
-        """The test of x[column] = value. near: (k,), to start from. None where no policy with it has finite values."""
+        """The test of x[column] = value, started from x near (k,). None where no policy with it has finite values."""
         others = np.delete(np.arange(len(near)), column)
         base = self.base + value * lift[:, column]
         try:
@@ -316,8 +294,7 @@ class _Inference:
         """The lower (side -1) or upper end (side 1) of x[column], where a value is just rejected, and x (k,) there.
 
         By secants of z, kept between a value that is not rejected and the nearest one that is. The end itself is
-        rejected, at a quantile that is at most a hundredth larger; infinite where none is. first: where to begin, with
-        the score there.
+        rejected, at a quantile that is at most a hundredth larger. first: where to begin, with the score there.
         """
         inner = start = float(fit.x[column])
         at = first if side * (first - start) >= 0 else start
@@ -349,19 +326,19 @@ class _Inference:
         return (outer if math.isfinite(outer) else side * math.inf), near
 
     def _range(self, fit: _Fit, covariance: Matrix) -> tuple[Vector, Flags, Flags]:
-        """(d,) each: the range of the mean count over all policies, on a network what signs tell of it; whether no
-        choice changes the count; whether it is within its own standard error of an end of the range.
+        """(d,) each: the width of the range of the mean count, on a network as far as signs tell; whether no choice
+        changes the count; whether it is within its own standard error of an end of the range.
         """
         counts, signs = self.behaviour.counts, self.behaviour.signs
         low, high = np.where(signs > 0, 0.0, -np.inf), np.where(signs < 0, 0.0, np.inf)
         if self.behaviour.journeys.network is None:
             ends = [(scales.low, scales.high) for scales in map(feature_scales, self.behaviour.journeys.domains)]
             low, high = np.einsum("k,kej->ej", self.behaviour.shares, np.array(ends))
-        met = np.maximum(np.abs(counts), np.maximum(np.abs(fit.soft.expectation), np.abs(fit.first.expectation)))
+        met = np.abs([counts, fit.soft.expectation, fit.first.expectation]).max(axis=0)
         width = np.where(np.isfinite(high - low), high - low, met)
         is_constant = width <= 1e-9 * np.minimum(np.abs(low) + np.abs(high), np.abs(counts)) + 1e-300
         # At the fit a feature that is avoided strongly has no effect any more.
-        is_constant |= np.maximum(np.diag(fit.soft.jacobian), np.diag(fit.first.jacobian)) <= 1e-18 * met**2
+        is_constant |= np.diag(np.maximum(fit.soft.jacobian, fit.first.jacobian)) <= 1e-18 * met**2
         from_end = np.minimum(counts - low, high - counts)
         return width, is_constant, (from_end <= np.sqrt(np.maximum(np.diag(covariance), 0.0))) & ~is_constant
 
@@ -388,10 +365,7 @@ class _Inference:
         return reasons
 
     def _model_test(self, fit: _Fit, likely: list[Vector]) -> tuple[float, float]:
-        """The p-value of the test that a soft policy explains the trajectories, and the logarithm of the likelihood.
-
-        likely: further x (k,) from which the moments are fitted, where those at the fit reject.
-        """
+        """The p-value of the model, from the fit or the likely x, and the logarithm of the likelihood of the fit."""
         p_value, log_likelihood = self._misfit(fit, fit.soft)
         for x in likely:
             if not p_value < 0.05:
@@ -433,10 +407,8 @@ class _Inference:
 
 
 def _surprise(domain: Domain, walks: Demonstrations, soft: SoftExpansion) -> tuple[Vector, Vector, float]:
-    """What the choices of trajectories tell about a soft policy.
-
-    The surprise (n,) of each trajectory, minus the derivative (d,) of its sum in the weights, and the logarithm of the
-    likelihood of the choices. Where these were not seen, the first two are zero, the last is NaN.
+    """The surprise (n,) of each trajectory, minus the derivative (d,) of its sum in the weights, and the logarithm of
+    the likelihood of the choices; zeros and NaN where these were not seen.
     """
     if walks.choices is None:
         return np.zeros(walks.n), np.zeros(len(domain.names)), math.nan

@@ -5,8 +5,7 @@ minimum over the weights w of the convex function
 
     f(w) = sum over k of n_k / n  P_k @ V_k(w) - mu_hat @ w,        P_k the distribution of the starts in domain k.
 
-Its gradient and Hessian are the sums of those of the domains, with the same shares. Where the trajectories end and
-each choice leads to one state, -n f(w) is the logarithm of their likelihood (recursive logit).
+Its gradient and Hessian are the sums of those of the domains, with the same shares.
 """
 
 from collections.abc import Iterator, Sequence
@@ -73,7 +72,6 @@ class Behaviour:
 
     @property
     def n(self) -> int:
-        """The number of trajectories."""
         return sum(walks.n for walks in self.walks)
 
     @property
@@ -91,9 +89,8 @@ class Behaviour:
 
     def total(self, weights: Vector, near: tuple[SoftExpansion, ...] = ()) -> Total:
         """The soft return of all domains to second order. near: their soft policies at nearby weights."""
-        d = len(weights)
-        value, expectation, jacobian = 0.0, np.zeros(d), np.zeros((d, d))
-        rounding, each = 0.0, list[SoftExpansion]()
+        value, rounding, each = 0.0, 0.0, list[SoftExpansion]()
+        expectation, jacobian = np.zeros(len(weights)), np.zeros((len(weights), len(weights)))
         for share, soft in zip(self.shares, self.journeys.expand(weights, near), strict=True):
             value += share * soft.soft_return
             expectation += share * soft.expectation
@@ -127,9 +124,7 @@ class Behaviour:
 
     def matched(self, base: Vector, lift: Matrix, x: Vector, near: Total | None = None) -> tuple[Vector, Total]:
         """argmin over x of f(base + L x), without any limit on x, and the sum there. near: the sum at the start."""
-        first = near
-        if first is None:
-            x, first = self.finite(base, lift, x)
+        x, first = self.finite(base, lift, x) if near is None else (x, near)
         if not len(x):
             return x, first
         target = lift.T @ self.counts

@@ -2,9 +2,9 @@
 
     tl.infer_learner(domain, rounds).learner()
 
-Everything here assumes the learner of Sec. 3.2. The most plausible learner of the version space has no preference that
-the answers do not need. It pays the least multipliers that explain every answer, C_c is the largest of them, and
-delta_j is the least mu_c[j] at which one was paid. Whether it gives the answers seen is checked by letting it answer.
+The most plausible learner of the version space has no preference that the answers do not need. It pays the least
+multipliers that explain every answer, C_c is the largest of them, and delta_j is the least mu_c[j] at which one was
+paid.
 """
 
 import math
@@ -85,10 +85,7 @@ class LearnerEstimate(Readable):
 
     @property
     def preferences(self) -> tuple[Verdict, ...]:
-        """Whether the intervals say that each preference is there, is not there, or leave it open.
-
-        A preference that cannot matter, because delta_j exceeds what any policy does, is not there.
-        """
+        """Whether each preference is there, open, or not there: delta_j exceeds what any policy does."""
         (low, high), d_r, scales = self.space[:, 2:], self.domain.n_reward, feature_scales(self.domain)
         most, is_flat = (scales.high - 10 * scales.slack)[d_r:], scales.is_constant[d_r:]
         said = np.where(high < most, "there", np.where(low >= most, "not there", "open"))
@@ -96,10 +93,8 @@ class LearnerEstimate(Readable):
 
     @property
     def directions(self) -> Matrix:
-        """(k, d), an orthonormal basis of all combinations of the weights (a, -b) that an answer determined.
-
-        The columns of L have disjoint supports, so that x = (L'w) / |L|^2 column by column.
-        """
+        """(k, d), an orthonormal basis of all combinations of the weights (a, -b) that an answer determined."""
+        # The columns of L have disjoint supports, so that x = (L'w) / |L|^2 column by column.
         rows = [answer.directions / (answer.lift**2).sum(axis=0) @ answer.lift.T for answer in self.answers]
         combinations = np.vstack([np.zeros((0, len(self.domain.names))), *rows])
         sizes = np.linalg.norm(combinations, axis=1, keepdims=True)
@@ -117,10 +112,8 @@ class LearnerEstimate(Readable):
 
     def learner_of(self, theta: Vector) -> SoftLearner:
         """The learner of some parameters."""
-        penalty, violation, *allowance = _finite(theta, feature_scales(self.domain)).tolist()
-        return SoftLearner(
-            self.domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=allowance
-        )
+        c_r, c_c, *delta = _finite(theta, feature_scales(self.domain)).tolist()
+        return SoftLearner(self.domain, mismatch_penalty=c_r, violation_penalty=c_c, violation_allowance=delta)
 
     def __str__(self) -> str:
         lines = [f"C_r: {_shown(self.mismatch_penalty)}", f"C_c: {_shown(self.violation_penalty)}"]
@@ -169,11 +162,7 @@ def estimate_from(
     effort: Effort = THOROUGH,
     begun: Searches | None = None,
 ) -> LearnerEstimate:
-    """As `infer_learner`.
-
-    has_intervals: whether those of fits are wanted too. effort: of the search for a fit. begun: searches of the same
-    answers, to be continued.
-    """
+    """As `infer_learner`. has_intervals: whether those of fits are wanted too. begun: searches to be continued."""
     if not rounds:
         raise InvalidInput("infer_learner needs at least one round; teach a lesson first")
     if observed not in ("expectation", "reward"):
@@ -199,7 +188,6 @@ def _rows(arrays: Iterable[Vector]) -> tuple[tuple[float, ...], ...]:
 
 
 def _exact(evidence: Evidence, responses: Sequence[Response], accuracy: float) -> LearnerEstimate:
-    """The estimate from exact expectations."""
     scales, answers, contradiction = evidence.scales, list[Answer](), ""
     try:
         for place, response in enumerate(responses):
@@ -220,7 +208,6 @@ def _exact(evidence: Evidence, responses: Sequence[Response], accuracy: float) -
 
 
 def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_intervals: bool) -> LearnerEstimate:
-    """The estimate by least squares."""
     best, *others = fits_of(evidence, searches.ends)
     misfit = float((np.abs(best.answers - evidence.target) / evidence.scales.unit)[:, : evidence.n_seen].max())
     contradiction = misfit_of(best, evidence)
@@ -228,8 +215,7 @@ def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_inte
     if has_intervals and not contradiction:
         space = fitted_space(evidence, (best, *others), accuracy)
     is_near = best.cost <= evidence.good if evidence.is_sampled else misfit <= REPRODUCED
-    explains = is_near and not contradiction
-    known = LearnerEstimate(evidence.domain, space, misfit, contradiction, best.theta, explains)
+    known = LearnerEstimate(evidence.domain, space, misfit, contradiction, best.theta, is_near and not contradiction)
     return replace(known, rivals=rivals_of(evidence, best, others), searches=searches)
 
 
@@ -251,10 +237,7 @@ def _recovered(evidence: Evidence, place: int, response: Response, accuracy: flo
 
 
 def _most_plausible(scales: Scales, answers: Sequence[Answer], space: Matrix, explained: Sequence[Explained]) -> Vector:
-    """The simplest learner of the space that gives the answers.
-
-    Every choice narrows the others: first C_r, then C_c, then the allowances.
-    """
+    """The simplest learner of the space that gives the answers. First C_r, then C_c narrow the choices that follow."""
     d_r = len(answers[0].shown)
     low, high = space[:, 0].tolist()
     doubled = max(2 * low, 10 / float(scales.unit[:d_r].min()))
@@ -273,8 +256,7 @@ def _most_plausible(scales: Scales, answers: Sequence[Answer], space: Matrix, ex
     done = np.array([each.answer.seen[d_r:] for each in within])
     needed = paid > 1e-6 * violation + 1e-9 / scales.unit[d_r:]
     allowance = np.where(needed, done, np.inf).min(axis=0)
-    is_needed = np.isfinite(allowance)
-    allowance = np.clip(allowance, smaller[0, 2:], np.where(is_needed, smaller[1, 2:], np.inf))
+    allowance = np.clip(allowance, smaller[0, 2:], np.where(allowance < np.inf, smaller[1, 2:], np.inf))
     # An allowance that no policy exceeds is no preference.
     delta = np.where(allowance >= scales.high[d_r:], np.inf, np.maximum(allowance, 0.0))
     return freeze(np.append([penalty, violation], delta))
