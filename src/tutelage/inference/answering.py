@@ -26,7 +26,7 @@ from tutelage.outcomes import NotConverged
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """x: (n, d). expectation: (n, d), mu. softs: those near the answers. moved, slopes: (n, d, 2 + d_c), of x and mu."""
+    """x, expectation: (n, d), mu the latter. softs: those near the answers. moved, slopes: (n, d, 2 + d_c), of both."""
 
     theta: Vector
     x: Matrix
@@ -59,7 +59,8 @@ def answers_of(
         soft = None
         if near is not None and place < len(near.softs):
             # To first order the answer of these parameters.
-            x = near.x[place] + program.inside(near.x[place], near.moved[place] @ (theta - near.theta))
+            x = near.x[place]
+            x = x + program.inside(x, near.moved[place] @ (theta - near.theta))
             soft = near.softs[place]
         x, soft = program.minimum(x, soft)
         # To first order at the minimum, since the last step is not worth another soft policy.
@@ -119,7 +120,6 @@ class _Program:
         return step, -float(gradient @ step + 0.5 * step @ hessian @ step)
 
     def on_box(self, x: Vector, gradient: Vector, hessian: Matrix) -> Vector:
-        """The step (d,) to the minimum of a model on the box."""
         # Where a model is so flat that rounding decides which entries are free, the diagonal shortens the step.
         for model in (hessian, hessian + np.diag(np.diag(hessian))):
             step = box_minimum(model, gradient, self.low - x, 1 - x)

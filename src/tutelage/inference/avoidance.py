@@ -6,17 +6,16 @@ From the mean counts mu_hat of n trajectories, x = (a, b), or b alone where a is
     f(x) = P0 @ V(L x) - mu_hat @ L x              gradient g = L' (mu(L x) - mu_hat)         Hessian H = L' J L
 
 With S the covariance of one trajectory's counts, given its start (`count_covariance`), the estimate has the covariance
-H^-1 (L' S L / n) H^-1 (the sandwich of an estimating equation). Features are measured by what is met of them, the
-larger of the observed count and that of the policy with which the search starts: a car that drives round for ever meets
-a thousand times what a trip does.
+H^-1 (L' S L / n) H^-1 (the sandwich of an estimating equation). Features are measured by what is met of them: the
+larger of the observed count and that of the policy with which the search starts.
 
 A value c of b_j is tested by its score: the other unknowns are fitted with b_j = c, and with H, S and g there
 
     U = -v @ g,   v = e_j - H^-1 H_j on the others,       z(c) = U / sqrt(v' L' S L v / n)
 
 is close to a standard normal number if c is the truth, also where b_j has no finite estimate. The p-value of b_j = 0
-against b_j > 0 is 1 - Phi(z(0)), and the interval of b_j has all c with |z(c)| at most the normal quantile. Its ends are
-found by Newton's method, dU / dc = -v @ H v. An end is infinite if no c is rejected.
+against b_j > 0 is 1 - Phi(z(0)), and the interval of b_j has all c with |z(c)| at most the normal quantile. Its ends
+are found by Newton's method, dU / dc = -v @ H v. An end is infinite if no c is rejected.
 
 The model is tested by what was not fitted: the counts of the reward features, where a was given, and the surprise of
 each trajectory, the sum over its choices of
@@ -41,7 +40,7 @@ import numpy as np
 from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
-from tutelage.arrays import ArrayLike, Flags, Matrix, Readable, Vector, freeze, vector
+from tutelage.arrays import ArrayLike, Flags, Matrix, Readable, Vector, freeze, max_abs, vector
 from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.constrained.problem import or_one
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
@@ -191,7 +190,8 @@ class _Inference:
 
     def matched(self) -> _Fit:
         """The match of all unknowns, each in the unit of what is met of its feature."""
-        lift = np.diag(np.repeat([1.0, -1.0], [self.domain.n_reward, self.domain.n_preference]))[:, self.n_known :]
+        sign = np.repeat([1.0, -1.0], [self.domain.n_reward, self.domain.n_preference])
+        lift = np.diag(sign)[:, self.n_known :]
         x, first = self.behaviour.finite(self.base, lift, np.zeros(lift.shape[1]))
         unit = or_one(np.maximum(np.abs(self.behaviour.counts), np.abs(first.expectation)))[self.n_known :]
         return _Fit(lift / unit, *self.behaviour.matched(self.base, lift / unit, x * unit, first), first)
@@ -203,11 +203,13 @@ class _Inference:
         width, is_constant, is_unmet = self._range(fit, covariance)
         reasons = self._reasons(fit, is_constant[self.n_known :], is_unmet[self.n_known :])
         kept = ~np.array(reasons, dtype=bool)
-        lift, size = fit.lift[:, kept], np.abs(fit.lift).sum(axis=0)
+        lift = fit.lift[:, kept]
         # How x moves with the counts, where it is determined.
         influence = np.linalg.pinv(lift.T @ fit.soft.jacobian @ lift, rcond=1e-14, hermitian=True) @ lift.T
-        weight, error = size * fit.x, size.copy()
-        error[kept] *= np.sqrt(np.maximum(np.diag(influence @ covariance @ influence.T), 0.0))
+        size = np.abs(fit.lift).sum(axis=0)
+        weight = size * fit.x
+        error = np.full(len(kept), np.inf)
+        error[kept] = size[kept] * np.sqrt(np.maximum(np.diag(influence @ covariance @ influence.T), 0.0))
         # What follows is about the preferences alone.
         b = slice(len(kept) - d_c, None)
         words = reasons[b]
@@ -217,10 +219,12 @@ class _Inference:
         for j in np.flatnonzero(kept[b] & ~np.isfinite(high - low)):
             other = "stronger" if np.isfinite(low[j]) else "weaker" if np.isfinite(high[j]) else "any"
             words[j] = f"{other} avoidance explains the {behaviour.n} trajectories as well"
-        p_model, log_likelihood = self._model_test(fit, likely)
+        p_model, log_likelihood = self._misfit(fit, fit.soft)
+        for x in likely:
+            if p_model < 0.05:
+                p_model = max(p_model, self._misfit(fit, behaviour.total(self.base + fit.lift @ x))[0])
         if p_model < REJECTED:
-            p_value = np.full(d_c, np.nan)
-            low, high = np.full(d_c, -np.inf), np.full(d_c, np.inf)
+            low, high, p_value = (np.full(d_c, end) for end in (-np.inf, np.inf, np.nan))
             words = [word or "no soft policy of these features explains the trajectories" for word in words]
         return PreferenceEstimate(
             domain=self.domain,
@@ -231,7 +235,7 @@ class _Inference:
             high=high,
             p_value=p_value,
             reward_weights=self.base[:d_r].copy() if self.n_known else weight[:d_r],
-            reward_error=np.zeros(d_r) if self.n_known else np.where(kept, error, np.inf)[:d_r],
+            reward_error=np.zeros(d_r) if self.n_known else error[:d_r],
             n=behaviour.n,
             confidence=confidence,
             bias=float((behaviour.bias / or_one(width)).max(initial=0.0)),
@@ -242,10 +246,10 @@ class _Inference:
     def _tests(
         self, fit: _Fit, is_kept: Flags, is_unmet: Flags, confidence: float
     ) -> tuple[Vector, Vector, Vector, list[Vector]]:
-        """(d_c,) each: both ends of the interval of each strength, and the p-value of zero. And x (k,) at these ends."""
-        likely = list[Vector]()
+        """(d_c,) each: both ends of the interval of each strength, and the p-value of zero; and x (k,) at the ends."""
         d_c, quantile = len(is_kept), float(norm.ppf(0.5 + confidence / 2))
-        low, high, p_value = np.full(d_c, -np.inf), np.full(d_c, np.inf), np.full(d_c, np.nan)
+        low, high, p_value = (np.full(d_c, end) for end in (-np.inf, np.inf, np.nan))
+        likely = list[Vector]()
         for j in np.flatnonzero(is_kept | is_unmet).tolist():
             column = len(fit.x) - d_c + j
             size = float(np.abs(fit.lift[:, column]).sum())
@@ -284,17 +288,17 @@ class _Inference:
         # Behaviour that falls short of mu has more avoidance than this.
         missing = float(weights @ (self.behaviour.counts - soft.expectation))
         # The other unknowns are matched to a tolerance only.
-        bias = float(np.abs(weights) @ self.behaviour.bias) + 2 * MATCHED * float(np.abs(v).sum())
+        bias = float(np.abs(weights) @ self.behaviour.bias + 2 * MATCHED * np.abs(v).sum())
         x = np.insert(fitted, column, value)
         return _Score(missing, math.sqrt(max(variance, 0.0)), float(v @ hessian @ v), bias, x)
 
     def _end(
         self, fit: _Fit, column: int, side: int, first: float, score: _Score | None, quantile: float
     ) -> tuple[float, Vector]:
-        """The lower (side -1) or upper end (side 1) of x[column], where a value is just rejected, and x (k,) there.
+        """The lower (side -1) or upper end (side 1) of x[column], and x (k,) there. first: where to begin, at `score`.
 
         By secants of z, kept between a value that is not rejected and the nearest one that is. The end itself is
-        rejected, at a quantile that is at most a hundredth larger. first: where to begin, with the score there.
+        rejected, at a quantile that is at most a hundredth larger.
         """
         inner = start = float(fit.x[column])
         at = first if side * (first - start) >= 0 else start
@@ -326,9 +330,7 @@ class _Inference:
         return (outer if math.isfinite(outer) else side * math.inf), near
 
     def _range(self, fit: _Fit, covariance: Matrix) -> tuple[Vector, Flags, Flags]:
-        """(d,) each: the width of the range of the mean count, on a network as far as signs tell; whether no choice
-        changes the count; whether it is within its own standard error of an end of the range.
-        """
+        """The width (d,) of each count's range; whether no choice changes it; whether it is within its error of an end."""
         counts, signs = self.behaviour.counts, self.behaviour.signs
         low, high = np.where(signs > 0, 0.0, -np.inf), np.where(signs < 0, 0.0, np.inf)
         if self.behaviour.journeys.network is None:
@@ -343,13 +345,15 @@ class _Inference:
         return width, is_constant, (from_end <= np.sqrt(np.maximum(np.diag(covariance), 0.0))) & ~is_constant
 
     def _reasons(self, fit: _Fit, is_constant: Flags, is_unmet: Flags) -> list[str]:
-        """Why each unknown is not determined; empty where it is."""
-        names, counts, n = self.domain.names[self.n_known :], self.behaviour.counts[self.n_known :], self.behaviour.n
+        names = self.domain.names[self.n_known :]
+        counts = self.behaviour.counts[self.n_known :]
         reasons = ["no choice changes it" if constant else "" for constant in is_constant]
         for k in np.flatnonzero(is_unmet):
-            reasons[k] = f"the {n} trajectories keep it, within its sampling error, at the end of its range"
+            reasons[k] = (
+                f"the {self.behaviour.n} trajectories keep it, within its sampling error, at the end of its range"
+            )
             if counts[k] == 0:
-                reasons[k] = f"none of the {n} trajectories met it"
+                reasons[k] = f"none of the {self.behaviour.n} trajectories met it"
         active = np.flatnonzero(~is_constant & ~is_unmet)
         lift = fit.lift[:, active]
         hessian = lift.T @ fit.soft.jacobian @ lift
@@ -358,23 +362,14 @@ class _Inference:
         # A direction with so small a share of the curvature of its features is a combination without effect.
         without = vectors[:, values <= 1e-9]
         for i, k in enumerate(active):
-            if np.abs(without[i]).max(initial=0.0) > 1e-3:
+            if max_abs(without[i]) > 1e-3:
                 along = without[:, np.abs(without[i]).argmax()]
                 others = [names[active[m]] for m in np.flatnonzero(np.abs(along) > 1e-3) if m != i]
                 reasons[k] = f"only its combination with {', '.join(others)} is" if others else "it makes no difference"
         return reasons
 
-    def _model_test(self, fit: _Fit, likely: list[Vector]) -> tuple[float, float]:
-        """The p-value of the model, from the fit or the likely x, and the logarithm of the likelihood of the fit."""
-        p_value, log_likelihood = self._misfit(fit, fit.soft)
-        for x in likely:
-            if not p_value < 0.05:
-                break
-            p_value = max(p_value, self._misfit(fit, self.behaviour.total(self.base + fit.lift @ x))[0])
-        return p_value, log_likelihood
-
     def _misfit(self, fit: _Fit, near: Total) -> tuple[float, float]:
-        """As `_model_test`, with the moments linear around one point."""
+        """The p-value of the model, with the moments linear around one point, and the log-likelihood there."""
         behaviour, n = self.behaviour, self.behaviour.n
         rows = []
         slope, logs = np.zeros(len(behaviour.counts)), 0.0
@@ -407,9 +402,7 @@ class _Inference:
 
 
 def _surprise(domain: Domain, walks: Demonstrations, soft: SoftExpansion) -> tuple[Vector, Vector, float]:
-    """The surprise (n,) of each trajectory, minus the derivative (d,) of its sum in the weights, and the logarithm of
-    the likelihood of the choices; zeros and NaN where these were not seen.
-    """
+    """The surprise (n,), minus the derivative (d,) of its sum in the weights, and the log-likelihood of the choices."""
     if walks.choices is None:
         return np.zeros(walks.n), np.zeros(len(domain.names)), math.nan
     policy, first = soft.solved.policy, domain.mdp.first_choice[:-1]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tutelage.arrays import EPSILON, Matrix, Vector
+from tutelage.arrays import EPSILON, Matrix, Vector, max_abs
 from tutelage.bellman.soft_expectations import Journeys, SoftExpansion
 from tutelage.convex.blocks import Block
 from tutelage.convex.newton import Expansion, proximal_newton
@@ -53,7 +53,6 @@ class Behaviour:
 
     @staticmethod
     def of(pairs: Sequence[tuple[Domain, Demonstrations]]) -> "Behaviour":
-        """Behaviour in domains with the same features."""
         first = pairs[0][0]
         n = sum(walks.n for _, walks in pairs)
         counts, bias, domains = np.zeros(len(first.names)), np.zeros(len(first.names)), []
@@ -89,20 +88,19 @@ class Behaviour:
 
     def total(self, weights: Vector, near: tuple[SoftExpansion, ...] = ()) -> Total:
         """The soft return of all domains to second order. near: their soft policies at nearby weights."""
-        value, rounding, each = 0.0, 0.0, list[SoftExpansion]()
-        expectation, jacobian = np.zeros(len(weights)), np.zeros((len(weights), len(weights)))
+        d = len(weights)
+        value, expectation, jacobian = 0.0, np.zeros(d), np.zeros((d, d))
+        rounding, each = 0.0, list[SoftExpansion]()
         for share, soft in zip(self.shares, self.journeys.expand(weights, near), strict=True):
             value += share * soft.soft_return
             expectation += share * soft.expectation
             jacobian += share * soft.jacobian
-            largest = float(np.abs(soft.solved.value).max())
-            rounding += share * (16 * EPSILON * largest + soft.solved.error_bound)
+            rounding += share * (16 * EPSILON * max_abs(soft.solved.value) + soft.solved.error_bound)
             if self.journeys.network is None:
                 each.append(soft)
         return Total(weights, value, expectation, jacobian, rounding, tuple(each))
 
     def softs(self, total: Total) -> Iterator[tuple[Domain, Demonstrations, SoftExpansion]]:
-        """Each domain with its trajectories and its soft policy."""
         softs = total.each or self.journeys.expand(total.weights, ())
         return zip(self.journeys.domains, self.walks, softs, strict=True)
 
@@ -137,7 +135,7 @@ class Behaviour:
                 return Expansion(np.inf, np.zeros_like(target), np.zeros((len(x), len(x))), 0.0, 0.0, last or first)
             reached = lift.T @ total.expectation
             ahead = float(target @ point)
-            noise = total.rounding * (1 + float(np.abs(reached).max(initial=0.0)))
+            noise = total.rounding * (1 + max_abs(reached))
             hessian = lift.T @ total.jacobian @ lift
             error = total.rounding + EPSILON * abs(ahead)
             return Expansion(total.soft_return - ahead, reached - target, hessian, noise, error, total)

@@ -61,10 +61,7 @@ class Searches(NamedTuple):
 
 @lru_cache(maxsize=64)
 def search_fits(evidence: Evidence, effort: Effort) -> Searches:
-    """The first searches: from the best fit of all answers but the last, and from other learners until a fit is good.
-
-    Cached by the numbers of the evidence: a teacher's next round has one answer more, and continues from this fit.
-    """
+    """The first searches until a fit is good. Cached: a teacher's next round has one answer more and continues them."""
     last = None
     if len(evidence.shown) > 1:
         before = replace(evidence, shown=evidence.shown[:-1], seen=evidence.seen[:-1], bias=evidence.bias[:-1])
@@ -105,7 +102,6 @@ def _followed(evidence: Evidence, begun: Searches, budget: outcomes.Budget, n_pa
 
 
 def _is_enough(evidence: Evidence, cost: float, n_followed: int, n_paths: int) -> bool:
-    """Whether the fits found are good enough, for the number of paths that were followed."""
     # After four paths a misfit of 0.01 is enough: one more answer tells more.
     good = 0.5 * 0.01**2 if n_followed >= 4 and not evidence.is_sampled else evidence.good
     return n_followed >= max(3 if evidence.is_sampled else 1, n_paths) and cost <= good
@@ -214,10 +210,7 @@ def fits_of(evidence: Evidence, ends: Sequence[Search]) -> tuple[Fit, ...]:
 
 
 def shared_lifts(evidence: Evidence, signs: Matrix) -> Matrix:
-    """(n, d, len(z)), the weights of each answer as a linear function of z = (C_r, q, free a), in units.
-
-    signs: (n, d_r), of the misses; zero where a is free.
-    """
+    """(n, d, len(z)): the weights in z = (C_r, q, free a), in units. signs: (n, d_r), of the misses; zero if free."""
     n, d_r = signs.shape
     d_c = evidence.domain.n_preference
     answer, feature = np.nonzero(signs == 0)

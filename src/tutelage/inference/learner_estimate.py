@@ -2,9 +2,8 @@
 
     tl.infer_learner(domain, rounds).learner()
 
-The most plausible learner of the version space has no preference that the answers do not need. It pays the least
-multipliers that explain every answer, C_c is the largest of them, and delta_j is the least mu_c[j] at which one was
-paid.
+The most plausible learner has no preference that the answers do not need. It pays the least multipliers that explain
+every answer, C_c is the largest of them, and delta_j is the least mu_c[j] at which one was paid.
 """
 
 import math
@@ -15,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze, whole_number
+from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze, max_abs, whole_number
 from tutelage.inference.answering import answers_of
 from tutelage.inference.fit_search import THOROUGH, Effort, Searches, fits_near, fits_of, more_searches, search_fits
 from tutelage.inference.misfit import Evidence
@@ -112,7 +111,7 @@ class LearnerEstimate(Readable):
 
     def learner_of(self, theta: Vector) -> SoftLearner:
         """The learner of some parameters."""
-        c_r, c_c, *delta = _finite(theta, feature_scales(self.domain)).tolist()
+        c_r, c_c, *delta = _finite(theta, self.domain).tolist()
         return SoftLearner(self.domain, mismatch_penalty=c_r, violation_penalty=c_c, violation_allowance=delta)
 
     def __str__(self) -> str:
@@ -209,7 +208,7 @@ def _exact(evidence: Evidence, responses: Sequence[Response], accuracy: float) -
 
 def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_intervals: bool) -> LearnerEstimate:
     best, *others = fits_of(evidence, searches.ends)
-    misfit = float((np.abs(best.answers - evidence.target) / evidence.scales.unit)[:, : evidence.n_seen].max())
+    misfit = max_abs(((best.answers - evidence.target) / evidence.scales.unit)[:, : evidence.n_seen])
     contradiction = misfit_of(best, evidence)
     space = evidence.everything
     if has_intervals and not contradiction:
@@ -231,7 +230,7 @@ def _recovered(evidence: Evidence, place: int, response: Response, accuracy: flo
             f"the nearest misses it by {answer.residual:.2g} of the range of a feature"
         )
     # An answer may be as inexact as its residual says, in units of the largest feature, but not more than 1e-5.
-    largest = float(np.abs(evidence.domain.preference_features).max(initial=0.0))
+    largest = max_abs(evidence.domain.preference_features)
     residual = 0.0 if response.certificate is None else response.certificate.residual
     return replace(answer, blur=2 * largest * min(residual, 1e-5))
 
@@ -270,18 +269,17 @@ def _violation(space: Matrix, explained: Sequence[Explained], scales: Scales) ->
 
 def _misfit(evidence: Evidence, theta: Vector) -> float:
     """How far the answers of a learner are from those seen, at most, relative to the range of each feature."""
-    scales = evidence.scales
     try:
-        given = answers_of(evidence.domain, _finite(theta, scales), np.array(evidence.shown), 0.0, None)
+        given = answers_of(evidence.domain, _finite(theta, evidence.domain), np.array(evidence.shown), 0.0, None)
     except NotConverged:
         return math.inf
-    return float((np.abs(given.expectation - evidence.target) / scales.unit).max())
+    return max_abs((given.expectation - evidence.target) / evidence.scales.unit)
 
 
-def _finite(theta: Vector, scales: Scales) -> Vector:
+def _finite(theta: Vector, domain: Domain) -> Vector:
     """theta, where a preference without limit has an allowance that no policy reaches."""
-    most = np.append([np.inf, np.inf], 2 * np.abs(scales.high[len(scales.high) - len(theta) + 2 :]) + 1)
-    return np.where(np.isinf(theta), most, theta)
+    most = 2 * np.abs(feature_scales(domain).high[domain.n_reward :]) + 1
+    return np.append(theta[:2], np.where(np.isinf(theta[2:]), most, theta[2:]))
 
 
 def _shown(interval: Interval) -> str:

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Vector, freeze
+from tutelage.arrays import Matrix, Vector, freeze, max_abs
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers, answers_of
@@ -141,7 +141,8 @@ class Evidence:
         """The end of a path. near: answers of other parameters to the first lessons, or to all, to start from."""
         enough, last_gain = (1e-3, 1e-4) if self.is_sampled else (0.5 * FITTED**2, 1e-10)
         for tau in smoothing:
-            evaluate, gain = partial(self.evaluate, tau=tau), last_gain if tau == smoothing[-1] else LEAST_GAIN
+            evaluate = partial(self.evaluate, tau=tau)
+            gain = last_gain if tau == smoothing[-1] else LEAST_GAIN
             end = least_squares(
                 evaluate, start, self.near, enough=enough, gain=gain, max_evaluations=MOST_EVALUATIONS, source=near
             )
@@ -154,8 +155,7 @@ class Evidence:
         accuracy = tau or 1e-6
         if tau == 0 and last is not None:
             # Small beside the last misfit.
-            misfit = float(np.abs(self.misfits(last.expectation)).max(initial=0.0))
-            accuracy = min(max(1e-4 * misfit, 1e-11), 1e-6)
+            accuracy = min(max(1e-4 * max_abs(self.misfits(last.expectation)), 1e-11), 1e-6)
         answers = answers_of(self.domain, self.unit * u, np.array(self.shown), tau, last, accuracy=accuracy)
         values = self.misfits(answers.expectation).ravel()
         slopes = (self.weight @ answers.slopes * self.unit).reshape(-1, len(u))

@@ -10,9 +10,9 @@ lesson share one unknown. The x of the answer minimises the convex function
 
     f(x) = P0 @ V(L x) - mu @ L x                 gradient: L' (mu(L x) - mu)          Hessian: L' J L.
 
-An expectation known to within e determines the weights along the eigenvector q of L' J L, eigenvalue l, to within e / l,
-in units of the range of mu over all policies. A direction whose error exceeds 0.5 is not determined: the Hessian is then
-no longer that of the true weights.
+An expectation known to within e determines the weights along the eigenvector q of L' J L, eigenvalue l, to within
+e / l, in units of the range of mu over all policies. A direction whose error exceeds 0.5 is not determined: the Hessian
+is then no longer that of the true weights.
 
 With F the expected counts from each state, the count of a trajectory is F(s_0) plus the discounted sum of
 D_t = phi(c_t) + discount F(s_t+1) - F(s_t), which has mean zero, given s_t. So the D_t are uncorrelated, and with the
@@ -28,7 +28,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tutelage.arrays import EPSILON, Flags, Matrix, Vector, freeze
+from tutelage.arrays import EPSILON, Flags, Matrix, Vector, freeze, max_abs
 from tutelage.bellman.equations import solve_hard
 from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.chains.expectations import occupancy
@@ -103,10 +103,7 @@ class Answer:
 
 @lru_cache(maxsize=256)
 def recover(domain: Domain, lesson: tuple[float, ...], response: tuple[float, ...], accuracy: float) -> Answer:
-    """What the answer mu (d,) to a lesson mu_hat (d_r,) determines; `NotConverged` where no weights have this mu.
-
-    accuracy: the error of mu relative to its range. Cached, because earlier answers come again in every round.
-    """
+    """What the answer mu (d,) to a lesson mu_hat (d_r,) determines. accuracy: the error of mu relative to its range."""
     d_r, d_c = domain.n_reward, domain.n_preference
     shown, seen = np.array(lesson), np.array(response)
     scales = feature_scales(domain)
@@ -119,9 +116,9 @@ def recover(domain: Domain, lesson: tuple[float, ...], response: tuple[float, ..
     program = SoftProgram(domain, np.zeros(len(lift)), lift, lift.T @ seen, blocks, unit=np.ones(len(unit)))
     minimum = program.minimise(np.zeros(len(unit)), tolerance=accuracy / 10)
     point, soft = minimum.answer.x, minimum.answer.here.source
-    if np.abs(point).max() >= LARGEST_WEIGHT:
+    if max_abs(point) >= LARGEST_WEIGHT:
         raise NotConverged("no finite weights have this expectation", residual=np.inf, n_steps=0)
-    residual = float((np.abs(soft.expectation - seen) / scales.unit).max())
+    residual = max_abs((soft.expectation - seen) / scales.unit)
     exactness = max(accuracy, residual)
     values, vectors = np.linalg.eigh(lift.T @ soft.jacobian @ lift)
     # Four times the linear estimate.
@@ -152,7 +149,7 @@ def _least(program: SoftProgram, seen: Vector, minimum: SoftMinimum, column: int
     *others, last = program.blocks
     is_signed = np.concatenate([np.full(len(block), block.is_signed) for block in program.blocks])
     # The true x is taken to be within this distance.
-    furthest = 1e3 * (1 + float(np.abs(point).max()))
+    furthest = 1e3 * (1 + max_abs(point))
     lowest = soft.soft_return - float(seen @ lift @ point)
     height = error * furthest
     floor = 0.0
@@ -166,9 +163,9 @@ def _least(program: SoftProgram, seen: Vector, minimum: SoftMinimum, column: int
         gradient = lift.T @ (soft.expectation - seen)
         gradient[column] += rho
         is_against = is_signed | (gradient < 0)
-        missing = furthest * float(np.abs(gradient[is_against]).max(initial=0.0))
+        missing = furthest * max_abs(gradient[is_against])
         missing += float((gradient * point)[~is_against].sum())
-        rounding = 32 * EPSILON * float(np.abs(soft.solved.value).max()) + 2 * soft.solved.error_bound
+        rounding = 32 * EPSILON * max_abs(soft.solved.value) + 2 * soft.solved.error_bound
         above = soft.soft_return - float(seen @ lift @ point) - lowest - rounding
         floor = max(floor, float(point[column]) + (above - height - missing) / rho)
     return floor
@@ -225,9 +222,9 @@ def _unknowns(domain: Domain, scales: Scales, missed: Vector) -> tuple[Matrix, V
 
 def count_covariance(domain: Domain, soft: SoftExpansion, *, given_starts: bool = False) -> Matrix:
     """(d, d), of one trajectory's discounted counts. given_starts: given s_0, so without Cov_P0(F)."""
-    mdp, squared, ahead = domain.mdp, domain.mdp.discount**2, soft.ahead
-    is_whole = np.all(squared == 1)
-    visits = soft.visits if is_whole else occupancy(replace(mdp, discount=squared), soft.solved.policy)
+    mdp, ahead = domain.mdp, soft.ahead
+    squared = mdp.discount**2
+    visits = soft.visits if np.all(squared == 1) else occupancy(replace(mdp, discount=squared), soft.solved.policy)
     weight = visits * squared
     expected = mdp.rows @ ahead
     later = ahead.T @ ((mdp.rows.T @ weight)[:, None] * ahead) - expected.T @ (weight[:, None] * expected)

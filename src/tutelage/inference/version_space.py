@@ -2,12 +2,10 @@
 
 One exact answer (`recovery`) confines its unknowns x to a polytope: |q @ (x - point)| <= error along each direction
 that it determines, |a_k| <= C_r and 0 <= b_j <= C_c. The optimality conditions turn it into statements about theta =
-(C_r, C_c, delta), and statements about theta into further rows of the polytope:
+(C_r, C_c, delta), and statements about theta into further rows of the polytope, until nothing changes (`narrowed`):
 
     b_j > 0           =>   delta_j <= mu_c[j]              mu_c[j] > delta_j   =>   b_j = C_c
     b_j < C_c         =>   delta_j >= mu_c[j]              mu_c[j] < delta_j   =>   b_j = 0
-
-`narrowed` repeats both until nothing changes.
 
 Other answers are fitted (`fit_search`). The misfits of samples are weighted by W = S^-1/2 (`misfit`), so that at the
 true parameters they are independent with variance one. With J their derivative in theta,
@@ -26,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Vector, freeze
+from tutelage.arrays import Matrix, Vector, freeze, max_abs
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_linear
 from tutelage.inference.fit_search import fits_near
@@ -120,7 +118,7 @@ class _Polytope:
         # C_r and C_c in the smallest unit of the features that they limit: in any other, theirs is lost in rounding.
         smallest = [scales.unit[:d_r].min(), scales.unit[d_r:].min(initial=np.inf) if d_c else 1.0]
         scale = np.append(answer.unit, smallest)
-        far = 1e4 * (1 + float(np.abs(answer.point).max()))
+        far = 1e4 * (1 + max_abs(answer.point))
         # C_r is both the first unknown, where a feature is missed, and a column of its own.
         first = int(answer.missed.any())
         unknown, small = np.eye(n + 2) / scale, PROGRAM_ACCURACY / scale
@@ -153,7 +151,6 @@ class _Polytope:
         return cls(near, LinearConstraints(lower - near, within=rows, bound=bound - rows @ near), scale, far)
 
     def least(self, slope: Vector) -> Vector:
-        """The unknowns of least slope."""
         return self.near + minimise_linear(slope, self.constraints).answer.x
 
     def range_of(self, k: int) -> Vector:
@@ -171,11 +168,7 @@ class _Polytope:
 
 
 def _optimistic_theta(fit: Fit) -> Vector:
-    """The learner that gives the answers of a fit, with the least C_c and the largest allowances.
-
-    Where no answer pays C_c in full, C_c is as small as the largest payment. A preference that every answer pays in
-    full has its allowance just where the first answer exceeds it. Neither changes an optimality condition.
-    """
+    """The learner that gives the answers of a fit, with the least C_c and the largest allowances."""
     theta = fit.theta.copy()
     is_full = (fit.paid >= (1 - SURFACE) * theta[1]).all(axis=0)
     least = fit.answers[:, fit.answers.shape[1] - fit.paid.shape[1] :].min(axis=0)
