@@ -26,7 +26,7 @@ from tutelage.outcomes import NotConverged
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """x, expectation: (n, d), mu the latter. softs: those near the answers. moved, slopes: (n, d, 2 + d_c), of both."""
+    """expectation: (n, d), mu. softs: near these. moved, slopes: (n, d, 2 + d_c), dx / d theta and d mu / d theta."""
 
     theta: Vector
     x: Matrix

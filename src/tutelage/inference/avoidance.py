@@ -50,7 +50,6 @@ from tutelage.inference.recovery import feature_scales
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import EndlessValue, InvalidInput, NotConverged
 
-# The model is rejected below this p-value.
 REJECTED = 1e-4
 
 
@@ -89,7 +88,7 @@ class PreferenceEstimate(Readable):
 
     @property
     def explained(self) -> bool:
-        """Whether the soft policy explains the trajectories, as far as they tell."""
+        """Whether the soft policy explains the trajectories, as far as they tell: a p-value of at least 0.0001."""
         return not self.model_p_value < REJECTED
 
     def avoided(self, level: float = 0.05) -> Flags:
@@ -163,7 +162,7 @@ class _Fit:
 
 
 class _Score(NamedTuple):
-    """The test of x[column] = c. value: U. curvature: -dU / dc. bias: that of U. x: (k,), the others fitted."""
+    """The test of x[column] = c. value, error, bias: those of U. curvature: -dU / dc. x: (k,), the others fitted."""
 
     value: float
     error: float
@@ -202,7 +201,7 @@ class _Inference:
         covariance = behaviour.covariance(fit.soft)
         width, is_constant, is_unmet = self._range(fit, covariance)
         reasons = self._reasons(fit, is_constant[self.n_known :], is_unmet[self.n_known :])
-        kept = ~np.array(reasons, dtype=bool)
+        kept = np.array([not reason for reason in reasons], dtype=bool)
         lift = fit.lift[:, kept]
         # How x moves with the counts, where it is determined.
         influence = np.linalg.pinv(lift.T @ fit.soft.jacobian @ lift, rcond=1e-14, hermitian=True) @ lift.T
@@ -330,7 +329,7 @@ class _Inference:
         return (outer if math.isfinite(outer) else side * math.inf), near
 
     def _range(self, fit: _Fit, covariance: Matrix) -> tuple[Vector, Flags, Flags]:
-        """The width (d,) of each count's range; whether no choice changes it; whether it is within its error of an end."""
+        """(d,) each: the width of a count's range; whether no choice changes it; whether it may be at its end."""
         counts, signs = self.behaviour.counts, self.behaviour.signs
         low, high = np.where(signs > 0, 0.0, -np.inf), np.where(signs < 0, 0.0, np.inf)
         if self.behaviour.journeys.network is None:

@@ -84,7 +84,7 @@ class LearnerEstimate(Readable):
 
     @property
     def preferences(self) -> tuple[Verdict, ...]:
-        """Whether each preference is there, open, or not there: delta_j exceeds what any policy does."""
+        """Whether each preference is there, is not there (delta_j exceeds what any policy does), or may be either."""
         (low, high), d_r, scales = self.space[:, 2:], self.domain.n_reward, feature_scales(self.domain)
         most, is_flat = (scales.high - 10 * scales.slack)[d_r:], scales.is_constant[d_r:]
         said = np.where(high < most, "there", np.where(low >= most, "not there", "open"))
@@ -161,7 +161,7 @@ def estimate_from(
     effort: Effort = THOROUGH,
     begun: Searches | None = None,
 ) -> LearnerEstimate:
-    """As `infer_learner`. has_intervals: whether those of fits are wanted too. begun: searches to be continued."""
+    """As `infer_learner`. has_intervals: also of fits. begun: searches of the same answers, to be continued."""
     if not rounds:
         raise InvalidInput("infer_learner needs at least one round; teach a lesson first")
     if observed not in ("expectation", "reward"):
@@ -230,9 +230,8 @@ def _recovered(evidence: Evidence, place: int, response: Response, accuracy: flo
             f"the nearest misses it by {answer.residual:.2g} of the range of a feature"
         )
     # An answer may be as inexact as its residual says, in units of the largest feature, but not more than 1e-5.
-    largest = max_abs(evidence.domain.preference_features)
     residual = 0.0 if response.certificate is None else response.certificate.residual
-    return replace(answer, blur=2 * largest * min(residual, 1e-5))
+    return replace(answer, blur=2 * max_abs(evidence.domain.preference_features) * min(residual, 1e-5))
 
 
 def _most_plausible(scales: Scales, answers: Sequence[Answer], space: Matrix, explained: Sequence[Explained]) -> Vector:

@@ -32,7 +32,6 @@ from tutelage.inference.misfit import FITTED, Evidence, Fit
 from tutelage.inference.recovery import Answer, Scales
 from tutelage.outcomes import NotConverged, TutelageError
 
-# Relative accuracy of the linear programs.
 PROGRAM_ACCURACY = 1e-7
 # The 97.5 % quantile of the normal distribution.
 QUANTILE = 1.959963985
@@ -71,6 +70,7 @@ def narrowed(answers: Sequence[Answer], scales: Scales, within: Matrix) -> tuple
 
 
 def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix, Explained]:
+    """The space within what one answer allows."""
     program = _Polytope.of(space, answer, scales)
     n, d_r = len(answer.point), len(answer.shown)
     done = answer.seen[d_r:]
