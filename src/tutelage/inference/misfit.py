@@ -34,7 +34,7 @@ MOST_EVALUATIONS, LEAST_GAIN = 10, 1e-3
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
     """A learner theta. cost: 1/2 |r|^2, of the misfits r (M,) beyond what the bias of samples allows. jacobian:
-    dr / d theta. answers, paid: (n, d), (n, d_c), its mu and multipliers. at_limit: whether C_r or C_c is extreme.
+    dr / d theta. answers, paid: (n, d), (n, d_c), mu and multipliers. at_limit: whether C_r, C_c are at a limit.
     """
 
     theta: Vector

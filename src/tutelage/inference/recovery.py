@@ -126,11 +126,10 @@ def recover(domain: Domain, lesson: tuple[float, ...], response: tuple[float, ..
     kept = error <= 0.5
     entropy = soft.soft_return - float(lift @ point @ soft.expectation)
     is_open = np.linalg.norm(vectors.T[kept], axis=0) < 1 - 1e-9
-    floor = np.zeros(len(point))
-    for column in range(len(point) - d_c, len(point)):
+    floor = np.zeros(d_c)
+    for j, column in enumerate(range(len(point) - d_c, len(point))):
         if is_open[column] and point[column] > 1e-3:
-            floor[column] = _least(program, seen, minimum, column, exactness) / unit[column]
-    floor = floor[len(point) - d_c :]
+            floor[j] = _least(program, seen, minimum, column, exactness) / unit[column]
     return Answer(shown, seen, missed, lift, unit, point, vectors.T[kept], error[kept], residual, entropy, floor)
 
 

@@ -164,7 +164,7 @@ class _Polytope:
             high = float(self.least(-row)[k])
         least = max(low - PROGRAM_ACCURACY, 0.0)
         most = np.inf if high >= 0.9 * self.far else high + PROGRAM_ACCURACY
-        return np.asarray(np.array([least, most]) / self.scale[k])
+        return np.array([least, most]) / float(self.scale[k])
 
 
 def _optimistic_theta(fit: Fit) -> Vector:
