@@ -5,13 +5,11 @@ the weights D x that minimise, over low <= x <= 1,
 
     f(x) = P0 @ V(D x) - C_r x_r @ mu_hat + C_c x_c @ delta - tau sum of [log(1 - x) + log(x - low)]       tau = 0
 
-The box makes kinks and flats of the answer as a function of theta, where a search for theta gets stuck. With a
-logarithmic barrier, tau > 0, the answer is smooth in theta, and every parameter has an influence:
+With a logarithmic barrier, tau > 0, the answer is smooth in theta, and every parameter has an influence:
 
     H dx + (d grad f / d theta) d theta = 0,     d mu = J (D dx + dD x),     J: the Hessian of P0 @ V in the weights.
 
-Without a barrier an entry at its limit stays there, dx = 0, and H is that of the free entries; where y_j is at a limit,
-delta_j changes nothing until it reaches mu_c[j].
+Without a barrier an entry at its limit stays there, dx = 0, and H is that of the free entries.
 """
 
 from dataclasses import dataclass
@@ -28,9 +26,7 @@ from tutelage.outcomes import NotConverged
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """theta: (2 + d_c,). x: (n, d), (a / C_r, y / C_c) of each answer. expectation: (n, d), mu. softs: the soft
-    policies near the answers. moved: (n, d, 2 + d_c), dx / d theta. slopes: (n, d, 2 + d_c), d mu / d theta.
-    """
+    """expectation: (n, d), mu. softs: near these. moved, slopes: (n, d, 2 + d_c), dx / d theta and d mu / d theta."""
 
     theta: Vector
     x: Matrix
@@ -48,10 +44,9 @@ class Answers:
 def answers_of(
     domain: Domain, theta: Vector, shown: Matrix, tau: float, near: Answers | None, *, accuracy: float = 1e-10
 ) -> Answers:
-    """The answers to the lessons shown (n, d_r).
+    """The answers to the lessons shown (n, d_r). accuracy: of the expectations, relative to their range.
 
-    near: those of other parameters to the first lessons, or to all, to start from. accuracy: of the expectations,
-    relative to their range.
+    near: those of other parameters to the first lessons, or to all, to start from.
     """
     features = combined_features(domain)
     low = np.repeat([-1.0, 0.0], [domain.n_reward, domain.n_preference])
@@ -77,9 +72,8 @@ def answers_of(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Program:
-    """f for one lesson.
+    """f for one lesson. scale: (d,), the diagonal of D. target: (d,), the expectation where f without barrier is flat.
 
-    scale: (d,), the diagonal of D. target: (d,), the expectation at which the slope of f beside the barrier is zero.
     enough: in nats, the accuracy of soft values, and the predicted decrease that is worth another soft policy.
     """
 
@@ -126,7 +120,6 @@ class _Program:
         return step, -float(gradient @ step + 0.5 * step @ hessian @ step)
 
     def on_box(self, x: Vector, gradient: Vector, hessian: Matrix) -> Vector:
-        """The step (d,) to the minimum of a model on the box."""
         # Where a model is so flat that rounding decides which entries are free, the diagonal shortens the step.
         for model in (hessian, hessian + np.diag(np.diag(hessian))):
             step = box_minimum(model, gradient, self.low - x, 1 - x)

@@ -1,31 +1,24 @@
 """How strongly behaviour avoids each preference feature: soft inverse constraint learning (docs/behaviour.md).
 
 An agent with reward weights a that pays b_j for each unit of preference feature j acts by the soft policy of (a, -b).
-The mean discounted counts mu_hat of n trajectories estimate its expectation, and x = (a, b), or b alone where a is
-known, minimises the convex function of `behaviour`,
+From the mean counts mu_hat of n trajectories, x = (a, b), or b alone where a is known, minimises (`behaviour`)
 
     f(x) = P0 @ V(L x) - mu_hat @ L x              gradient g = L' (mu(L x) - mu_hat)         Hessian H = L' J L
 
 With S the covariance of one trajectory's counts, given its start (`count_covariance`), the estimate has the covariance
-H^-1 (L' S L / n) H^-1 (the sandwich of an estimating equation). Features are measured by what is met of them, the
-larger of the observed count and that of the policy with which the search starts: a car that drives round for ever meets
-a thousand times what a trip does.
-
-b_j is not determined where no choice changes the feature, where H vanishes along a combination of features, or where
-the count is within its own standard error of the end of its range.
+H^-1 (L' S L / n) H^-1 (the sandwich of an estimating equation). Features are measured by what is met of them: the
+larger of the observed count and that of the policy with which the search starts.
 
 A value c of b_j is tested by its score: the other unknowns are fitted with b_j = c, and with H, S and g there
 
     U = -v @ g,   v = e_j - H^-1 H_j on the others,       z(c) = U / sqrt(v' L' S L v / n)
 
 is close to a standard normal number if c is the truth, also where b_j has no finite estimate. The p-value of b_j = 0
-against b_j > 0 is 1 - Phi(z(0)), and the interval of b_j has all c with |z(c)| at most the normal quantile, so that the
-two agree. Its ends are found by Newton's method, dU / dc = -v @ H v. An end is infinite if no c is rejected: a feature
-that some policy cannot avoid at all has no upper end, for example. Symmetric intervals of the standard error above are
-too short where few trajectories meet the feature: with 30 of them they covered the truth in 65 instead of 95 %.
+against b_j > 0 is 1 - Phi(z(0)), and the interval of b_j has all c with |z(c)| at most the normal quantile. Its ends
+are found by Newton's method, dU / dc = -v @ H v. An end is infinite if no c is rejected.
 
-That the agent acts by a soft policy of these features is tested by what was not fitted: the counts of the reward
-features, where a was given, and the surprise of each trajectory, the sum over its choices of
+The model is tested by what was not fitted: the counts of the reward features, where a was given, and the surprise of
+each trajectory, the sum over its choices of
 
     log pi(c | s) + entropy of pi(. | s)            which has mean zero, given s, if pi is the agent's policy.
 
@@ -47,7 +40,7 @@ import numpy as np
 from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
-from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze
+from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze, max_abs
 from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.constrained.problem import or_one
 from tutelage.data.demonstrations import UNKNOWN, Demonstrations
@@ -96,7 +89,7 @@ class PreferenceEstimate(Readable):
 
     @property
     def explained(self) -> bool:
-        """Whether the soft policy explains the trajectories, as far as they tell."""
+        """Whether the soft policy explains the trajectories, as far as they tell: a p-value of at least 0.0001."""
         return not self.model_p_value < REJECTED
 
     def avoided(self, level: float = 0.05) -> Flags:
@@ -142,10 +135,8 @@ def infer_preferences(
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}")
     pairs: Any = [(domain, demonstrations)] if isinstance(domain, Domain) else domain
-    if pairs is domain and demonstrations is not None:
-        raise InvalidInput("infer_preferences takes a domain and demonstrations, or one list of such pairs, not both")
-    if not isinstance(pairs, Sequence) or not pairs:
-        raise InvalidInput("infer_preferences needs a domain and demonstrations, or a list of such pairs")
+    if not isinstance(pairs, Sequence) or not pairs or (pairs is domain and demonstrations is not None):
+        raise InvalidInput("infer_preferences needs a domain and demonstrations, or one list of such pairs, not both")
     for number, pair in enumerate(pairs):
         match pair:
             case (Domain(), Demonstrations()):
@@ -163,27 +154,16 @@ def infer_preferences(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fit:
-    """A match. lift: (d, k), L of its unknowns. x: (k,). soft, first: the sum of the soft policies there, and where the
-    search began.
-    """
+    """A match x (k,). lift: (d, k), L. soft, first: the sum of the soft policies there, and where the search began."""
 
     lift: Matrix
     x: Vector
     soft: Total
     first: Total
 
-    def influence(self, kept: Flags) -> Matrix:
-        """(k, d), how x moves with the counts, where it is determined; zero elsewhere."""
-        lift = self.lift[:, kept]
-        moved = np.zeros(self.lift.T.shape)
-        moved[kept] = np.linalg.pinv(lift.T @ self.soft.jacobian @ lift, rcond=1e-14, hermitian=True) @ lift.T
-        return moved
-
 
 class _Score(NamedTuple):
-    """The test of x[column] = c. value: U. error: its standard error. curvature: -dU / dc. bias: how far that of the
-    counts may move U. x: (k,), with the other unknowns fitted.
-    """
+    """The test of x[column] = c. value, error, bias: those of U. curvature: -dU / dc. x: (k,), the others fitted."""
 
     value: float
     error: float
@@ -222,11 +202,14 @@ class _Inference:
         covariance = behaviour.covariance(fit.soft)
         width, is_constant, is_unmet = self._range(fit, covariance)
         reasons = self._reasons(fit, is_constant[self.n_known :], is_unmet[self.n_known :])
-        kept = np.array([reason == "" for reason in reasons], dtype=bool)
-        influence = fit.influence(kept)
+        kept = np.array([not reason for reason in reasons], dtype=bool)
+        lift = fit.lift[:, kept]
+        # How x moves with the counts, where it is determined.
+        influence = np.linalg.pinv(lift.T @ fit.soft.jacobian @ lift, rcond=1e-14, hermitian=True) @ lift.T
         size = np.abs(fit.lift).sum(axis=0)
         weight = size * fit.x
-        error = size * np.sqrt(np.maximum(np.diag(influence @ covariance @ influence.T), 0.0))
+        error = np.full(len(kept), np.inf)
+        error[kept] = size[kept] * np.sqrt(np.maximum(np.diag(influence @ covariance @ influence.T), 0.0))
         # What follows is about the preferences alone.
         b = slice(len(kept) - d_c, None)
         words = reasons[b]
@@ -236,10 +219,12 @@ class _Inference:
         for j in np.flatnonzero(kept[b] & ~np.isfinite(high - low)):
             other = "stronger" if np.isfinite(low[j]) else "weaker" if np.isfinite(high[j]) else "any"
             words[j] = f"{other} avoidance explains the {behaviour.n} trajectories as well"
-        p_model, log_likelihood = self._model_test(fit, likely)
+        p_model, log_likelihood = self._misfit(fit, fit.soft)
+        for x in likely:
+            if p_model < 0.05:
+                p_model = max(p_model, self._misfit(fit, behaviour.total(self.base + fit.lift @ x))[0])
         if p_model < REJECTED:
-            p_value = np.full(d_c, np.nan)
-            low, high = np.full(d_c, -np.inf), np.full(d_c, np.inf)
+            low, high, p_value = (np.full(d_c, end) for end in (-np.inf, np.inf, np.nan))
             words = [word or "no soft policy of these features explains the trajectories" for word in words]
         return PreferenceEstimate(
             domain=self.domain,
@@ -250,7 +235,7 @@ class _Inference:
             high=high,
             p_value=p_value,
             reward_weights=self.base[:d_r].copy() if self.n_known else weight[:d_r],
-            reward_error=np.zeros(d_r) if self.n_known else np.where(kept, error, np.inf)[:d_r],
+            reward_error=np.zeros(d_r) if self.n_known else error[:d_r],
             n=behaviour.n,
             confidence=confidence,
             bias=float((behaviour.bias / or_one(width)).max(initial=0.0)),
@@ -261,13 +246,10 @@ class _Inference:
     def _tests(
         self, fit: _Fit, is_kept: Flags, is_unmet: Flags, confidence: float
     ) -> tuple[Vector, Vector, Vector, list[Vector]]:
-        """(d_c,) each: both ends of the interval of each strength, and the p-value of zero; open where not tested.
-
-        And x (k,) at these ends, with the other unknowns fitted.
-        """
-        likely = list[Vector]()
+        """(d_c,) each: both ends of the interval of each strength, and the p-value of zero; and x (k,) at the ends."""
         d_c, quantile = len(is_kept), float(norm.ppf(0.5 + confidence / 2))
-        low, high, p_value = np.full(d_c, -np.inf), np.full(d_c, np.inf), np.full(d_c, np.nan)
+        low, high, p_value = (np.full(d_c, end) for end in (-np.inf, np.inf, np.nan))
+        likely = list[Vector]()
         for j in np.flatnonzero(is_kept | is_unmet).tolist():
             column = len(fit.x) - d_c + j
             size = float(np.abs(fit.lift[:, column]).sum())
@@ -287,7 +269,7 @@ class _Inference:
         return low, high, p_value, likely
 
     def _score(self, lift: Matrix, column: int, value: float, near: Vector) -> _Score | None:
-        """The test of x[column] = value. near: (k,), to start from. None where no policy with it has finite values."""
+        """The test of x[column] = value, started from x near (k,). None where no policy with it has finite values."""
         others = np.delete(np.arange(len(near)), column)
         base = self.base + value * lift[:, column]
         try:
@@ -306,18 +288,17 @@ class _Inference:
         # Behaviour that falls short of mu has more avoidance than this.
         missing = float(weights @ (self.behaviour.counts - soft.expectation))
         # The other unknowns are matched to a tolerance only.
-        bias = float(np.abs(weights) @ self.behaviour.bias) + 2 * MATCHED * float(np.abs(v).sum())
+        bias = float(np.abs(weights) @ self.behaviour.bias + 2 * MATCHED * np.abs(v).sum())
         x = np.insert(fitted, column, value)
         return _Score(missing, math.sqrt(max(variance, 0.0)), float(v @ hessian @ v), bias, x)
 
     def _end(
         self, fit: _Fit, column: int, side: int, first: float, score: _Score | None, quantile: float
     ) -> tuple[float, Vector]:
-        """The lower (side -1) or upper end (side 1) of x[column], where a value is just rejected, and x (k,) there.
+        """The lower (side -1) or upper end (side 1) of x[column], and x (k,) there. first: where to begin, at `score`.
 
         By secants of z, kept between a value that is not rejected and the nearest one that is. The end itself is
-        rejected, at a quantile that is at most a hundredth larger; infinite where none is. first: where to begin, with
-        the score there.
+        rejected, at a quantile that is at most a hundredth larger.
         """
         inner = start = float(fit.x[column])
         at = first if side * (first - start) >= 0 else start
@@ -349,30 +330,30 @@ class _Inference:
         return (outer if math.isfinite(outer) else side * math.inf), near
 
     def _range(self, fit: _Fit, covariance: Matrix) -> tuple[Vector, Flags, Flags]:
-        """(d,) each: the range of the mean count over all policies, on a network what signs tell of it; whether no
-        choice changes the count; whether it is within its own standard error of an end of the range.
-        """
+        """(d,) each: the width of a count's range; whether no choice changes it; whether it may be at its end."""
         counts, signs = self.behaviour.counts, self.behaviour.signs
         low, high = np.where(signs > 0, 0.0, -np.inf), np.where(signs < 0, 0.0, np.inf)
         if self.behaviour.journeys.network is None:
             ends = [(scales.low, scales.high) for scales in map(feature_scales, self.behaviour.journeys.domains)]
             low, high = np.einsum("k,kej->ej", self.behaviour.shares, np.array(ends))
-        met = np.maximum(np.abs(counts), np.maximum(np.abs(fit.soft.expectation), np.abs(fit.first.expectation)))
+        met = np.abs([counts, fit.soft.expectation, fit.first.expectation]).max(axis=0)
         width = np.where(np.isfinite(high - low), high - low, met)
         is_constant = width <= 1e-9 * np.minimum(np.abs(low) + np.abs(high), np.abs(counts)) + 1e-300
         # At the fit a feature that is avoided strongly has no effect any more.
-        is_constant |= np.maximum(np.diag(fit.soft.jacobian), np.diag(fit.first.jacobian)) <= 1e-18 * met**2
+        is_constant |= np.diag(np.maximum(fit.soft.jacobian, fit.first.jacobian)) <= 1e-18 * met**2
         from_end = np.minimum(counts - low, high - counts)
         return width, is_constant, (from_end <= np.sqrt(np.maximum(np.diag(covariance), 0.0))) & ~is_constant
 
     def _reasons(self, fit: _Fit, is_constant: Flags, is_unmet: Flags) -> list[str]:
-        """Why each unknown is not determined; empty where it is."""
-        names, counts, n = self.domain.names[self.n_known :], self.behaviour.counts[self.n_known :], self.behaviour.n
+        names = self.domain.names[self.n_known :]
+        counts = self.behaviour.counts[self.n_known :]
         reasons = ["no choice changes it" if constant else "" for constant in is_constant]
         for k in np.flatnonzero(is_unmet):
-            reasons[k] = f"the {n} trajectories keep it, within its sampling error, at the end of its range"
+            reasons[k] = (
+                f"the {self.behaviour.n} trajectories keep it, within its sampling error, at the end of its range"
+            )
             if counts[k] == 0:
-                reasons[k] = f"none of the {n} trajectories met it"
+                reasons[k] = f"none of the {self.behaviour.n} trajectories met it"
         active = np.flatnonzero(~is_constant & ~is_unmet)
         lift = fit.lift[:, active]
         hessian = lift.T @ fit.soft.jacobian @ lift
@@ -381,27 +362,15 @@ class _Inference:
         # A direction with so small a share of the curvature of its features is a combination without effect.
         without = vectors[:, values <= 1e-9]
         for i, k in enumerate(active):
-            if np.abs(without[i]).max(initial=0.0) > 1e-3:
+            if max_abs(without[i]) > 1e-3:
                 along = without[:, np.abs(without[i]).argmax()]
                 others = [names[active[m]] for m in np.flatnonzero(np.abs(along) > 1e-3) if m != i]
                 combined = f"only its combination with {', '.join(others)} is determined"
                 reasons[k] = combined if others else "it makes no difference"
         return reasons
 
-    def _model_test(self, fit: _Fit, likely: list[Vector]) -> tuple[float, float]:
-        """The p-value of the test that a soft policy explains the trajectories, and the logarithm of the likelihood.
-
-        likely: further x (k,) from which the moments are fitted, where those at the fit reject.
-        """
-        p_value, log_likelihood = self._misfit(fit, fit.soft)
-        for x in likely:
-            if not p_value < 0.05:
-                break
-            p_value = max(p_value, self._misfit(fit, self.behaviour.total(self.base + fit.lift @ x))[0])
-        return p_value, log_likelihood
-
     def _misfit(self, fit: _Fit, near: Total) -> tuple[float, float]:
-        """As `_model_test`, with the moments linear around one point."""
+        """The p-value of the model, with the moments linear around one point, and the log-likelihood there."""
         behaviour, n = self.behaviour, self.behaviour.n
         rows = []
         slope, logs = np.zeros(len(behaviour.counts)), 0.0
@@ -434,11 +403,7 @@ class _Inference:
 
 
 def _surprise(domain: Domain, walks: Demonstrations, soft: SoftExpansion) -> tuple[Vector, Vector, float]:
-    """What the choices of trajectories tell about a soft policy.
-
-    The surprise (n,) of each trajectory, minus the derivative (d,) of its sum in the weights, and the logarithm of the
-    likelihood of the choices. Where these were not seen, the first two are zero, the last is NaN.
-    """
+    """The surprise (n,), minus the derivative (d,) of its sum in the weights, and the log-likelihood of the choices."""
     if walks.choices is None:
         return np.zeros(walks.n), np.zeros(len(domain.names)), math.nan
     policy, first = soft.solved.policy, domain.mdp.first_choice[:-1]

@@ -5,8 +5,7 @@ minimum over the weights w of the convex function
 
     f(w) = sum over k of n_k / n  P_k @ V_k(w) - mu_hat @ w,        P_k the distribution of the starts in domain k.
 
-Its gradient and Hessian are the sums of those of the domains, with the same shares. Where the trajectories end and
-each choice leads to one state, -n f(w) is the logarithm of their likelihood (recursive logit).
+Its gradient and Hessian are the sums of those of the domains, with the same shares.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tutelage.arrays import EPSILON, Matrix, Vector
+from tutelage.arrays import EPSILON, Matrix, Vector, max_abs
 from tutelage.bellman.soft_expectations import Journeys, SoftExpansion
 from tutelage.convex.blocks import Block
 from tutelage.convex.newton import Expansion, proximal_newton
@@ -54,7 +53,6 @@ class Behaviour:
 
     @staticmethod
     def of(pairs: Sequence[tuple[Domain, Demonstrations]]) -> "Behaviour":
-        """Behaviour in domains with the same features."""
         first = pairs[0][0]
         n = sum(walks.n for _, walks in pairs)
         counts, bias, domains = np.zeros(len(first.names)), np.zeros(len(first.names)), []
@@ -73,7 +71,6 @@ class Behaviour:
 
     @property
     def n(self) -> int:
-        """The number of trajectories."""
         return sum(walks.n for walks in self.walks)
 
     @property
@@ -98,14 +95,12 @@ class Behaviour:
             value += share * soft.soft_return
             expectation += share * soft.expectation
             jacobian += share * soft.jacobian
-            largest = float(np.abs(soft.solved.value).max())
-            rounding += share * (16 * EPSILON * largest + soft.solved.error_bound)
+            rounding += share * (16 * EPSILON * max_abs(soft.solved.value) + soft.solved.error_bound)
             if self.journeys.network is None:
                 each.append(soft)
         return Total(weights, value, expectation, jacobian, rounding, tuple(each))
 
     def softs(self, total: Total) -> Iterator[tuple[Domain, Demonstrations, SoftExpansion]]:
-        """Each domain with its trajectories and its soft policy."""
         softs = total.each or self.journeys.expand(total.weights, ())
         return zip(self.journeys.domains, self.walks, softs, strict=True)
 
@@ -127,9 +122,7 @@ class Behaviour:
 
     def matched(self, base: Vector, lift: Matrix, x: Vector, near: Total | None = None) -> tuple[Vector, Total]:
         """argmin over x of f(base + L x), without any limit on x, and the sum there. near: the sum at the start."""
-        first = near
-        if first is None:
-            x, first = self.finite(base, lift, x)
+        x, first = self.finite(base, lift, x) if near is None else (x, near)
         if not len(x):
             return x, first
         target = lift.T @ self.counts
@@ -142,7 +135,7 @@ class Behaviour:
                 return Expansion(np.inf, np.zeros_like(target), np.zeros((len(x), len(x))), 0.0, 0.0, last or first)
             reached = lift.T @ total.expectation
             ahead = float(target @ point)
-            noise = total.rounding * (1 + float(np.abs(reached).max(initial=0.0)))
+            noise = total.rounding * (1 + max_abs(reached))
             hessian = lift.T @ total.jacobian @ lift
             error = total.rounding + EPSILON * abs(ahead)
             return Expansion(total.soft_return - ahead, reached - target, hessian, noise, error, total)

@@ -1,10 +1,7 @@
 """The fits that explain a soft learner's answers: many searches (`misfit`), because each may end in a local minimum.
 
-The searches start from the fit of the earlier answers, from a learner that pays the same in all its answers, and from
-random learners, until a fit explains the answers. The best fit is then changed by moving one allowance across its kink,
-or leaving one preference out, as long as that helps.
-
-The learner that pays the same multipliers q in all its answers is a first guess without kinks: it solves
+They start from the fit of the earlier answers, from a learner that pays the same in all its answers, and from random
+learners, until a fit explains the answers. The learner that pays the same multipliers q in all its answers solves
 
     minimise over C_r, q >= 0 and the free a_i     1/2 sum over answers i of |W (mu(a_i, -q) - mu_i)|^2
 
@@ -40,7 +37,6 @@ class Effort:
 
     n_steps: for each answer that is new. n_straight: along a path without smoothing; a long one is on the way to a
     local minimum. n_more, n_more_paths: added before a teacher's rounds end: steps, and the least number of paths.
-    The teacher's numbers keep a round on a published 10x10 world below one second (`benchmarks unknown`).
     """
 
     n_steps: int = UNLIMITED
@@ -65,10 +61,7 @@ class Searches(NamedTuple):
 
 @lru_cache(maxsize=64)
 def search_fits(evidence: Evidence, effort: Effort) -> Searches:
-    """The first searches: from the best fit of all answers but the last, and from other learners until a fit is good.
-
-    Cached by the numbers of the evidence: a teacher's next round has one answer more, and continues from this fit.
-    """
+    """The first searches until a fit is good. Cached: a teacher's next round has one answer more and continues them."""
     last = None
     if len(evidence.shown) > 1:
         before = replace(evidence, shown=evidence.shown[:-1], seen=evidence.seen[:-1], bias=evidence.bias[:-1])
@@ -81,8 +74,7 @@ def search_fits(evidence: Evidence, effort: Effort) -> Searches:
 
 def more_searches(evidence: Evidence, begun: Searches, effort: Effort) -> Searches:
     """The searches begun, and more of the paths that are left."""
-    budget = outcomes.Budget(effort.n_more)
-    return _followed(evidence, begun, budget, effort.n_more_paths, effort.n_straight)
+    return _followed(evidence, begun, outcomes.Budget(effort.n_more), effort.n_more_paths, effort.n_straight)
 
 
 def _followed(evidence: Evidence, begun: Searches, budget: outcomes.Budget, n_paths: int, n_straight: int) -> Searches:
@@ -110,16 +102,13 @@ def _followed(evidence: Evidence, begun: Searches, budget: outcomes.Budget, n_pa
 
 
 def _is_enough(evidence: Evidence, cost: float, n_followed: int, n_paths: int) -> bool:
-    """Whether the fits found are good enough, for the number of paths that were followed."""
-    if evidence.is_sampled:
-        return n_followed >= max(3, n_paths) and cost <= evidence.good
     # After four paths a misfit of 0.01 is enough: one more answer tells more.
-    good = 0.5 * 0.01**2 if n_followed >= 4 else evidence.good
-    return n_followed >= max(1, n_paths) and cost <= good
+    good = 0.5 * 0.01**2 if n_followed >= 4 and not evidence.is_sampled else evidence.good
+    return n_followed >= max(3 if evidence.is_sampled else 1, n_paths) and cost <= good
 
 
 def _paths(evidence: Evidence, last: Search | None, budget: outcomes.Budget) -> list[Path]:
-    """The paths in the order in which they are followed. last: the best fit of all answers but the last."""
+    """The paths, in order. last: the best fit of all answers but the last."""
     first = list[Path]()
     with suppress(TutelageError), outcomes.spending(budget):
         first += guesses(evidence)
@@ -221,10 +210,7 @@ def fits_of(evidence: Evidence, ends: Sequence[Search]) -> tuple[Fit, ...]:
 
 
 def shared_lifts(evidence: Evidence, signs: Matrix) -> Matrix:
-    """(n, d, len(z)), the weights of each answer as a linear function of z = (C_r, q, free a), in units.
-
-    signs: (n, d_r), of the misses; zero where a is free.
-    """
+    """(n, d, len(z)): the weights in z = (C_r, q, free a), in units. signs: (n, d_r), of the misses; zero if free."""
     n, d_r = signs.shape
     d_c = evidence.domain.n_preference
     answer, feature = np.nonzero(signs == 0)

@@ -2,9 +2,8 @@
 
     tl.infer_learner(domain, rounds).learner()
 
-Everything here assumes the learner of Sec. 3.2. The most plausible learner of the version space has no preference that
-the answers do not need. It pays the least multipliers that explain every answer, C_c is the largest of them, and
-delta_j is the least mu_c[j] at which one was paid. Whether it gives the answers seen is checked by letting it answer.
+The most plausible learner has no preference that the answers do not need. It pays the least multipliers that explain
+every answer, C_c is the largest of them, and delta_j is the least mu_c[j] at which one was paid.
 """
 
 import math
@@ -15,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze, whole_number
+from tutelage.arrays import Flags, Matrix, Readable, Vector, freeze, max_abs, whole_number
 from tutelage.inference.answering import answers_of
 from tutelage.inference.fit_search import THOROUGH, Effort, Searches, fits_near, fits_of, more_searches, search_fits
 from tutelage.inference.misfit import Evidence
@@ -85,10 +84,7 @@ class LearnerEstimate(Readable):
 
     @property
     def preferences(self) -> tuple[Verdict, ...]:
-        """Whether the intervals say that each preference is there, is not there, or leave it open.
-
-        A preference that cannot matter, because delta_j exceeds what any policy does, is not there.
-        """
+        """Whether each preference is there, is not there (delta_j exceeds what any policy does), or may be either."""
         (low, high), d_r, scales = self.space[:, 2:], self.domain.n_reward, feature_scales(self.domain)
         most, is_flat = (scales.high - 10 * scales.slack)[d_r:], scales.is_constant[d_r:]
         said = np.where(high < most, "there", np.where(low >= most, "not there", "open"))
@@ -96,10 +92,8 @@ class LearnerEstimate(Readable):
 
     @property
     def directions(self) -> Matrix:
-        """(k, d), an orthonormal basis of all combinations of the weights (a, -b) that an answer determined.
-
-        The columns of L have disjoint supports, so that x = (L'w) / |L|^2 column by column.
-        """
+        """(k, d), an orthonormal basis of all combinations of the weights (a, -b) that an answer determined."""
+        # The columns of L have disjoint supports, so that x = (L'w) / |L|^2 column by column.
         rows = [answer.directions / (answer.lift**2).sum(axis=0) @ answer.lift.T for answer in self.answers]
         combinations = np.vstack([np.zeros((0, len(self.domain.names))), *rows])
         sizes = np.linalg.norm(combinations, axis=1, keepdims=True)
@@ -117,10 +111,8 @@ class LearnerEstimate(Readable):
 
     def learner_of(self, theta: Vector) -> SoftLearner:
         """The learner of some parameters."""
-        penalty, violation, *allowance = _finite(theta, feature_scales(self.domain)).tolist()
-        return SoftLearner(
-            self.domain, mismatch_penalty=penalty, violation_penalty=violation, violation_allowance=allowance
-        )
+        c_r, c_c, *delta = _finite(theta, self.domain).tolist()
+        return SoftLearner(self.domain, mismatch_penalty=c_r, violation_penalty=c_c, violation_allowance=delta)
 
     def __str__(self) -> str:
         lines = [f"C_r: {_shown(self.mismatch_penalty)}", f"C_c: {_shown(self.violation_penalty)}"]
@@ -170,11 +162,7 @@ def estimate_from(
     effort: Effort = THOROUGH,
     begun: Searches | None = None,
 ) -> LearnerEstimate:
-    """As `infer_learner`.
-
-    has_intervals: whether those of fits are wanted too. effort: of the search for a fit. begun: searches of the same
-    answers, to be continued.
-    """
+    """As `infer_learner`. has_intervals: also of fits. begun: searches of the same answers, to be continued."""
     if not rounds:
         raise InvalidInput("infer_learner needs at least one round; teach a lesson first")
     if observed not in ("expectation", "reward"):
@@ -200,7 +188,6 @@ def _rows(arrays: Iterable[Vector]) -> tuple[tuple[float, ...], ...]:
 
 
 def _exact(evidence: Evidence, responses: Sequence[Response], accuracy: float) -> LearnerEstimate:
-    """The estimate from exact expectations."""
     scales, answers, contradiction = evidence.scales, list[Answer](), ""
     try:
         for place, response in enumerate(responses):
@@ -221,16 +208,14 @@ def _exact(evidence: Evidence, responses: Sequence[Response], accuracy: float) -
 
 
 def _fitted(evidence: Evidence, searches: Searches, accuracy: float, *, has_intervals: bool) -> LearnerEstimate:
-    """The estimate by least squares."""
     best, *others = fits_of(evidence, searches.ends)
-    misfit = float((np.abs(best.answers - evidence.target) / evidence.scales.unit)[:, : evidence.n_seen].max())
+    misfit = max_abs(((best.answers - evidence.target) / evidence.scales.unit)[:, : evidence.n_seen])
     contradiction = misfit_of(best, evidence)
     space = evidence.everything
     if has_intervals and not contradiction:
         space = fitted_space(evidence, (best, *others), accuracy)
     is_near = best.cost <= evidence.good if evidence.is_sampled else misfit <= REPRODUCED
-    explains = is_near and not contradiction
-    known = LearnerEstimate(evidence.domain, space, misfit, contradiction, best.theta, explains)
+    known = LearnerEstimate(evidence.domain, space, misfit, contradiction, best.theta, is_near and not contradiction)
     return replace(known, rivals=rivals_of(evidence, best, others), searches=searches)
 
 
@@ -246,16 +231,12 @@ def _recovered(evidence: Evidence, place: int, response: Response, accuracy: flo
             f"the nearest misses it by {answer.residual:.2g} of the range of a feature"
         )
     # An answer may be as inexact as its residual says, in units of the largest feature, but not more than 1e-5.
-    largest = float(np.abs(evidence.domain.preference_features).max(initial=0.0))
     residual = 0.0 if response.certificate is None else response.certificate.residual
-    return replace(answer, blur=2 * largest * min(residual, 1e-5))
+    return replace(answer, blur=2 * max_abs(evidence.domain.preference_features) * min(residual, 1e-5))
 
 
 def _most_plausible(scales: Scales, answers: Sequence[Answer], space: Matrix, explained: Sequence[Explained]) -> Vector:
-    """The simplest learner of the space that gives the answers.
-
-    Every choice narrows the others: first C_r, then C_c, then the allowances.
-    """
+    """The simplest learner of the space that gives the answers. First C_r, then C_c narrow the choices that follow."""
     d_r = len(answers[0].shown)
     low, high = space[:, 0].tolist()
     doubled = max(2 * low, 10 / float(scales.unit[:d_r].min()))
@@ -274,8 +255,7 @@ def _most_plausible(scales: Scales, answers: Sequence[Answer], space: Matrix, ex
     done = np.array([each.answer.seen[d_r:] for each in within])
     needed = paid > 1e-6 * violation + 1e-9 / scales.unit[d_r:]
     allowance = np.where(needed, done, np.inf).min(axis=0)
-    is_needed = np.isfinite(allowance)
-    allowance = np.clip(allowance, smaller[0, 2:], np.where(is_needed, smaller[1, 2:], np.inf))
+    allowance = np.clip(allowance, smaller[0, 2:], np.where(allowance < np.inf, smaller[1, 2:], np.inf))
     # An allowance that no policy exceeds is no preference.
     delta = np.where(allowance >= scales.high[d_r:], np.inf, np.maximum(allowance, 0.0))
     return freeze(np.append([penalty, violation], delta))
@@ -289,18 +269,17 @@ def _violation(space: Matrix, explained: Sequence[Explained], scales: Scales) ->
 
 def _misfit(evidence: Evidence, theta: Vector) -> float:
     """How far the answers of a learner are from those seen, at most, relative to the range of each feature."""
-    scales = evidence.scales
     try:
-        given = answers_of(evidence.domain, _finite(theta, scales), np.array(evidence.shown), 0.0, None)
+        given = answers_of(evidence.domain, _finite(theta, evidence.domain), np.array(evidence.shown), 0.0, None)
     except NotConverged:
         return math.inf
-    return float((np.abs(given.expectation - evidence.target) / scales.unit).max())
+    return max_abs((given.expectation - evidence.target) / evidence.scales.unit)
 
 
-def _finite(theta: Vector, scales: Scales) -> Vector:
+def _finite(theta: Vector, domain: Domain) -> Vector:
     """theta, where a preference without limit has an allowance that no policy reaches."""
-    most = np.append([np.inf, np.inf], 2 * np.abs(scales.high[len(scales.high) - len(theta) + 2 :]) + 1)
-    return np.where(np.isinf(theta), most, theta)
+    most = 2 * np.abs(feature_scales(domain).high[domain.n_reward :]) + 1
+    return np.append(theta[:2], np.where(np.isinf(theta[2:]), most, theta[2:]))
 
 
 def _shown(interval: Interval) -> str:

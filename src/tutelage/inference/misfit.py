@@ -1,12 +1,9 @@
-"""How far a soft learner is from the answers seen, by least squares.
-
-For answers of which only mu_r is seen, and for answers known from samples.
+"""How far a soft learner is from the answers seen, by least squares: from samples, or where only mu_r is seen.
 
     minimise over theta   1/2 sum over answers of |W (mu(theta; mu_hat) - mu)|^2           theta = (C_r, C_c, delta)
 
-mu(theta; mu_hat) is the learner's own answer, which has kinks and flats. So each search follows a path: it first fits
-smoothed answers (`answering`), and reduces the smoothing step by step to zero. The first steps slightly prefer typical
-penalties and no preferences.
+The learner's own answer mu(theta; mu_hat) has kinks and flats, where a search gets stuck. So each search follows a path
+of smoothed answers (`answering`). Its first steps slightly prefer typical penalties and no preferences.
 """
 
 import math
@@ -15,7 +12,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Vector, freeze
+from tutelage.arrays import Matrix, Vector, freeze, max_abs
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.newton import LeastSquares, Residuals, least_squares
 from tutelage.inference.answering import Answers, answers_of
@@ -26,8 +23,6 @@ from tutelage.model.mdp import Domain
 # largest range of a feature of their kind. The range of a preference is that of seeking its feature for ever, of which
 # a learner does a small part.
 SMALLEST, TYPICAL, LARGEST = np.array([1e-4, 1e-3]), np.array([0.3, 3.0]), np.array([1e3, 1e4])
-
-
 # The smoothing along a path, in nats; the last step has none.
 SMOOTHING = (0.1, 0.01, 1e-3, 0.0)
 # The weighted misfit at which a search ends, and the largest with which a fit explains exact answers.
@@ -38,9 +33,8 @@ MOST_EVALUATIONS, LEAST_GAIN = 10, 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """theta: (2 + d_c,); an infinite allowance is a preference that no answer needs. cost: 1/2 |r|^2, of the misfits r
-    beyond what the bias of samples allows. jacobian: (M, 2 + d_c), dr / d theta. answers: (n, d), mu of the fitted
-    learner. paid: (n, d_c), its multipliers. at_limit: whether C_r or C_c is the least or the largest searched.
+    """A learner theta. cost: 1/2 |r|^2, of the misfits r (M,) beyond what the bias of samples allows. jacobian:
+    dr / d theta. answers, paid: (n, d), (n, d_c), mu and multipliers. at_limit: whether C_r, C_c are at a limit.
     """
 
     theta: Vector
@@ -106,7 +100,7 @@ class Evidence:
 
     @property
     def good(self) -> float:
-        """A cost that the answers do not reject; samples do not reject two standard deviations."""
+        """A cost that the answers do not reject: two standard deviations of samples."""
         if not self.is_sampled:
             return 0.5 * EXPLAINED**2
         # Features that are hardly met do not vary between samples.
@@ -147,14 +141,10 @@ class Evidence:
         """The end of a path. near: answers of other parameters to the first lessons, or to all, to start from."""
         enough, last_gain = (1e-3, 1e-4) if self.is_sampled else (0.5 * FITTED**2, 1e-10)
         for tau in smoothing:
+            evaluate = partial(self.evaluate, tau=tau)
+            gain = last_gain if tau == smoothing[-1] else LEAST_GAIN
             end = least_squares(
-                partial(self.evaluate, tau=tau),
-                start,
-                self.near,
-                enough=enough,
-                gain=last_gain if tau == smoothing[-1] else LEAST_GAIN,
-                max_evaluations=MOST_EVALUATIONS,
-                source=near,
+                evaluate, start, self.near, enough=enough, gain=gain, max_evaluations=MOST_EVALUATIONS, source=near
             )
             start = end.answer.x
             near = end.answer.here.source
@@ -165,8 +155,7 @@ class Evidence:
         accuracy = tau or 1e-6
         if tau == 0 and last is not None:
             # Small beside the last misfit.
-            misfit = float(np.abs(self.misfits(last.expectation)).max(initial=0.0))
-            accuracy = min(max(1e-4 * misfit, 1e-11), 1e-6)
+            accuracy = min(max(1e-4 * max_abs(self.misfits(last.expectation)), 1e-11), 1e-6)
         answers = answers_of(self.domain, self.unit * u, np.array(self.shown), tau, last, accuracy=accuracy)
         values = self.misfits(answers.expectation).ravel()
         slopes = (self.weight @ answers.slopes * self.unit).reshape(-1, len(u))

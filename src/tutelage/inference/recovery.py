@@ -10,17 +10,13 @@ lesson share one unknown. The x of the answer minimises the convex function
 
     f(x) = P0 @ V(L x) - mu @ L x                 gradient: L' (mu(L x) - mu)          Hessian: L' J L.
 
-Every other minimum differs by a direction v with v' L' J L v = 0, a feature L v whose expectation is the same for all
-policies. An expectation known to within e determines the weights along the eigenvector q of L' J L, eigenvalue l, to
-within e / l. Features and weights are measured in units of the range of mu over all policies, so that e is a relative
-accuracy. A direction whose error exceeds 0.5 is reported as not determined, because the Hessian is then no longer that
-of the true weights.
+An expectation known to within e determines the weights along the eigenvector q of L' J L, eigenvalue l, to within
+e / l, in units of the range of mu over all policies. A direction whose error exceeds 0.5 is not determined: the Hessian
+is then no longer that of the true weights.
 
-A strongly avoided feature is hardly met, so that a larger b_j would change nothing, but a smaller one might: `_least`.
-
-What is sampled has an error. With F the expected counts from each state, the count of a trajectory is F(s_0) plus the
-discounted sum of D_t = phi(c_t) + discount F(s_t+1) - F(s_t), which has mean zero, given s_t. So the D_t are
-uncorrelated, and with the advantage A and the occupancy z2 at the squared discount
+With F the expected counts from each state, the count of a trajectory is F(s_0) plus the discounted sum of
+D_t = phi(c_t) + discount F(s_t+1) - F(s_t), which has mean zero, given s_t. So the D_t are uncorrelated, and with the
+advantage A and the occupancy z2 at the squared discount
 
     Cov = Cov_P0(F) + sum over c of z2(c) (A(c) A(c)' + discount^2 Cov over s' ~ T(c) of F(s'))
 
@@ -32,7 +28,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tutelage.arrays import EPSILON, Flags, Matrix, Vector, freeze
+from tutelage.arrays import EPSILON, Flags, Matrix, Vector, freeze, max_abs
 from tutelage.bellman.equations import solve_hard
 from tutelage.bellman.soft_expectations import SoftExpansion
 from tutelage.chains.expectations import occupancy
@@ -49,10 +45,8 @@ LARGEST_WEIGHT = 1e5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scales:
-    """The least and the largest expectation of each feature over all policies, low and high (d_r + d_c,).
-
-    unit: (d,), the range, or for a constant feature its size. slack: (d,), how far an expectation may be from the exact
-    optimality conditions. is_constant: (d,), whether all policies have the same expectation.
+    """low, high: (d,), the ends of the range of each feature's expectation over all policies. slack: (d,), how far one
+    may be from the exact optimality conditions. unit: (d,), the range, or for a constant feature its size.
     """
 
     low: Vector
@@ -85,13 +79,12 @@ def _most(mdp: MDP, reward: Vector) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """One lesson and its answer, and what they determine about the weights.
+    """What the answer seen (d,) to the lesson shown (d_r,) determines about the weights.
 
-    shown: (d_r,). seen: (d,), mu of the answer. missed: (d_r,), the sign of mu_hat - mu, zero where they match.
-    lift: (d, n), L, in units; the last d_c columns are those of b. point: (n,), the x found, in units. directions:
-    (k, n), orthonormal, along which x is known to within `error` (k,). unit: (n,), x = point / unit. residual: the
-    largest |mu(L x) - mu|, relative to its range. entropy: that of the policy found. floor: (d_c,), lower ends of b.
-    blur: how far mu_c may be from that of the learner's exact answer.
+    missed: (d_r,), the sign of mu_hat - mu, zero where they match. lift: (d, n), L, in units; the last d_c columns are
+    those of b. point: (n,), the x found, in units: x = point / unit. directions: (k, n), orthonormal, along which x is
+    known to within `error` (k,). residual: the largest |mu(L x) - mu|, relative to its range. entropy: that of the
+    policy. floor: (d_c,), lower ends of b. blur: how far mu_c may be from that of the learner's exact answer.
     """
 
     shown: Vector
@@ -110,11 +103,7 @@ class Answer:
 
 @lru_cache(maxsize=256)
 def recover(domain: Domain, lesson: tuple[float, ...], response: tuple[float, ...], accuracy: float) -> Answer:
-    """What the answer mu (d,) to a lesson mu_hat (d_r,) determines.
-
-    accuracy: the error of mu relative to its range. Raises `NotConverged` where no weights have this expectation.
-    Cached, because the answers of earlier rounds come again in every round.
-    """
+    """What the answer mu (d,) to a lesson mu_hat (d_r,) determines. accuracy: the error of mu relative to its range."""
     d_r, d_c = domain.n_reward, domain.n_preference
     shown, seen = np.array(lesson), np.array(response)
     scales = feature_scales(domain)
@@ -127,9 +116,9 @@ def recover(domain: Domain, lesson: tuple[float, ...], response: tuple[float, ..
     program = SoftProgram(domain, np.zeros(len(lift)), lift, lift.T @ seen, blocks, unit=np.ones(len(unit)))
     minimum = program.minimise(np.zeros(len(unit)), tolerance=accuracy / 10)
     point, soft = minimum.answer.x, minimum.answer.here.source
-    if np.abs(point).max() >= LARGEST_WEIGHT:
+    if max_abs(point) >= LARGEST_WEIGHT:
         raise NotConverged("no finite weights have this expectation", residual=np.inf, n_steps=0)
-    residual = float((np.abs(soft.expectation - seen) / scales.unit).max())
+    residual = max_abs((soft.expectation - seen) / scales.unit)
     exactness = max(accuracy, residual)
     values, vectors = np.linalg.eigh(lift.T @ soft.jacobian @ lift)
     # Four times the linear estimate.
@@ -137,11 +126,10 @@ def recover(domain: Domain, lesson: tuple[float, ...], response: tuple[float, ..
     kept = error <= 0.5
     entropy = soft.soft_return - float(lift @ point @ soft.expectation)
     is_open = np.linalg.norm(vectors.T[kept], axis=0) < 1 - 1e-9
-    floor = np.zeros(len(point))
-    for column in range(len(point) - d_c, len(point)):
+    floor = np.zeros(d_c)
+    for j, column in enumerate(range(len(point) - d_c, len(point))):
         if is_open[column] and point[column] > 1e-3:
-            floor[column] = _least(program, seen, minimum, column, exactness) / unit[column]
-    floor = floor[len(point) - d_c :]
+            floor[j] = _least(program, seen, minimum, column, exactness) / unit[column]
     return Answer(shown, seen, missed, lift, unit, point, vectors.T[kept], error[kept], residual, entropy, floor)
 
 
@@ -160,7 +148,7 @@ def _least(program: SoftProgram, seen: Vector, minimum: SoftMinimum, column: int
     *others, last = program.blocks
     is_signed = np.concatenate([np.full(len(block), block.is_signed) for block in program.blocks])
     # The true x is taken to be within this distance.
-    furthest = 1e3 * (1 + float(np.abs(point).max()))
+    furthest = 1e3 * (1 + max_abs(point))
     lowest = soft.soft_return - float(seen @ lift @ point)
     height = error * furthest
     floor = 0.0
@@ -174,9 +162,9 @@ def _least(program: SoftProgram, seen: Vector, minimum: SoftMinimum, column: int
         gradient = lift.T @ (soft.expectation - seen)
         gradient[column] += rho
         is_against = is_signed | (gradient < 0)
-        missing = furthest * float(np.abs(gradient[is_against]).max(initial=0.0))
+        missing = furthest * max_abs(gradient[is_against])
         missing += float((gradient * point)[~is_against].sum())
-        rounding = 32 * EPSILON * float(np.abs(soft.solved.value).max()) + 2 * soft.solved.error_bound
+        rounding = 32 * EPSILON * max_abs(soft.solved.value) + 2 * soft.solved.error_bound
         above = soft.soft_return - float(seen @ lift @ point) - lowest - rounding
         floor = max(floor, float(point[column]) + (above - height - missing) / rho)
     return floor
@@ -192,7 +180,6 @@ def sampling_weight(domain: Domain, seen: tuple[float, ...], n_seen: int, n: int
         x = W (mu_hat - mu)                 the deviations in standard errors, of about one each
 
     K is that of the policy itself, by iteration from the most random one, so that nothing else limits the weights.
-    Cached, because the answers of earlier rounds come again in every round.
     """
     kept = np.eye(len(seen))[:n_seen]
     block = Block(np.zeros(n_seen), np.inf, np.inf, True, np.arange(n_seen), curvature=1.0)
@@ -215,10 +202,8 @@ def sampling_weight(domain: Domain, seen: tuple[float, ...], n_seen: int, n: int
 
 
 def rare_variance(domain: Domain, n: int) -> Vector:
-    """(d,), the variance of the mean of n trajectories of which about one meets a feature once.
-
-    Beyond a million trajectories that is less than the rounding errors of an expectation.
-    """
+    """(d,), the variance of the mean of n trajectories of which about one meets a feature once."""
+    # Beyond a million trajectories that is less than the rounding errors of an expectation.
     return or_one(np.abs(combined_features(domain)).max(axis=0) / min(n, 10**6)) ** 2
 
 
@@ -235,14 +220,10 @@ def _unknowns(domain: Domain, scales: Scales, missed: Vector) -> tuple[Matrix, V
 
 
 def count_covariance(domain: Domain, soft: SoftExpansion, *, given_starts: bool = False) -> Matrix:
-    """(d, d), the covariance of one trajectory's discounted counts of the features of a soft policy.
-
-    given_starts: the covariance given s_0, without that of F(s_0).
-    """
-    mdp, squared = domain.mdp, domain.mdp.discount**2
-    is_whole = isinstance(squared, float) and squared == 1
-    visits = soft.visits if is_whole else occupancy(replace(mdp, discount=squared), soft.solved.policy)
-    ahead = soft.ahead
+    """(d, d), of one trajectory's discounted counts. given_starts: given s_0, so without Cov_P0(F)."""
+    mdp, ahead = domain.mdp, soft.ahead
+    squared = mdp.discount**2
+    visits = soft.visits if np.all(squared == 1) else occupancy(replace(mdp, discount=squared), soft.solved.policy)
     weight = visits * squared
     expected = mdp.rows @ ahead
     later = ahead.T @ ((mdp.rows.T @ weight)[:, None] * ahead) - expected.T @ (weight[:, None] * expected)
@@ -259,8 +240,8 @@ def _arrival_covariance(domain: Domain, visits: Vector, ahead: Matrix) -> Matrix
     e + discount F(s') has E[e e'] and discount (E[e F'] + E[F e']) besides that of discount F.
     """
     mdp, rows = domain.mdp, domain.mdp.transition
-    parts = [*domain.deviations("reward")]
-    parts += [(domain.n_reward + column, apart) for column, apart in domain.deviations("preference")]
+    preferences = [(domain.n_reward + column, apart) for column, apart in domain.deviations("preference")]
+    parts = [*domain.deviations("reward"), *preferences]
     added = np.zeros((ahead.shape[1], ahead.shape[1]))
     chance = np.repeat(visits, np.diff(rows.indptr)) * rows.data
     for i, apart in parts:

@@ -2,12 +2,10 @@
 
 One exact answer (`recovery`) confines its unknowns x to a polytope: |q @ (x - point)| <= error along each direction
 that it determines, |a_k| <= C_r and 0 <= b_j <= C_c. The optimality conditions turn it into statements about theta =
-(C_r, C_c, delta), and statements about theta into further rows of the polytope:
+(C_r, C_c, delta), and statements about theta into further rows of the polytope, until nothing changes (`narrowed`):
 
     b_j > 0           =>   delta_j <= mu_c[j]              mu_c[j] > delta_j   =>   b_j = C_c
     b_j < C_c         =>   delta_j >= mu_c[j]              mu_c[j] < delta_j   =>   b_j = 0
-
-`narrowed` repeats both until nothing changes. Every step only removes theta that contradict an answer.
 
 Other answers are fitted (`fit_search`). The misfits of samples are weighted by W = S^-1/2 (`misfit`), so that at the
 true parameters they are independent with variance one. With J their derivative in theta,
@@ -16,8 +14,7 @@ true parameters they are independent with variance one. With J their derivative 
 
 and what the bias e of samples that end early may add: |pinv(J)| |W| e. Where only mu_r is seen, exactly, the error of
 theta is |pinv(J)| times the error of the answers. An interval contains those of all fits found whose sum of squares is
-within 1.96^2 of the least. An allowance without influence on any answer is confined by the answers alone: below mu_c[j]
-where the preference is paid for, above it where not.
+within 1.96^2 of the least.
 """
 
 import math
@@ -27,15 +24,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutelage.arrays import Matrix, Vector, freeze
+from tutelage.arrays import Matrix, Vector, freeze, max_abs
 from tutelage.convex.blocks import SURFACE
 from tutelage.convex.programs import InfeasibleProgram, LinearConstraints, minimise_linear
 from tutelage.inference.fit_search import fits_near
-from tutelage.inference.misfit import EXPLAINED, FITTED, Evidence, Fit
+from tutelage.inference.misfit import FITTED, Evidence, Fit
 from tutelage.inference.recovery import Answer, Scales
 from tutelage.outcomes import NotConverged, TutelageError
 
-# Relative accuracy of the linear programs.
 PROGRAM_ACCURACY = 1e-7
 # The 97.5 % quantile of the normal distribution.
 QUANTILE = 1.959963985
@@ -79,15 +75,15 @@ def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix,
     n, d_r = len(answer.point), len(answer.shown)
     done = answer.seen[d_r:]
     slack = scales.slack[d_r:] + answer.blur
-    least, most = np.array([program.range_of(n), program.range_of(n + 1)]).T
-    least = np.maximum(least, space[0, :2])
-    most = np.minimum(most, space[1, :2])
-    paid = range(n - len(done), n)
-    b_low, b_high = np.array([program.range_of(k) for k in paid]).reshape(-1, 2).T
-    fuzz = PROGRAM_ACCURACY / scales.unit[d_r:] + PROGRAM_ACCURACY * b_low
-    is_paid = b_low > 10 * fuzz
+    paid = slice(n - len(done), n)
+    ends = np.array([program.range_of(k) for k in range(paid.start, n + 2)]).T
+    b_low, b_high = ends[:, :-2]
+    least = np.maximum(ends[0, -2:], space[0, :2])
+    most = np.minimum(ends[1, -2:], space[1, :2])
+    fuzz = 10 * PROGRAM_ACCURACY * (1 / scales.unit[d_r:] + b_low)
+    is_paid = b_low > fuzz
     # At the least C_c that the answers allow, where the space is bounded by it.
-    is_below = b_high < least[1] - 10 * fuzz
+    is_below = b_high < least[1] - fuzz
     low = np.where(is_below, np.maximum(space[0, 2:], done - slack), space[0, 2:])
     high = np.where(is_paid, np.minimum(space[1, 2:], done + slack), space[1, 2:])
     if (low > high).any() or least[1] > most[1] * (1 + PROGRAM_ACCURACY):
@@ -96,16 +92,16 @@ def _narrowed_by(space: Matrix, answer: Answer, scales: Scales) -> tuple[Matrix,
     # The b of least sum: what the answer does not need counts as absent.
     point = answer.point
     with suppress(NotConverged):
-        point = program.least(np.append(np.isin(np.arange(n + 1), paid).astype(np.float64), 1e-3))
+        point = program.least(np.repeat([0.0, 1.0, 0.0, 1e-3], [paid.start, len(done), 1, 1]))
     return smaller, Explained(answer, b_high, point[paid] / answer.unit[paid])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Polytope:
-    """The unknowns (x, C_r, C_c) of one answer, in units, by their distance from `near`.
+    """The unknowns (x, C_r, C_c) of one answer, in units `scale`, by their distance from `near`.
 
-    HiGHS drops coefficients below 1e-12. Times the distance, they are less than the error of any row. scale: of each
-    unknown. far: the limit of the unknowns; an end of an interval that reaches it is infinite.
+    HiGHS drops coefficients below 1e-12. Times the distance, they are less than the error of any row. far: the limit of
+    the unknowns; an end of an interval that reaches it is infinite.
     """
 
     near: Vector
@@ -122,7 +118,7 @@ class _Polytope:
         # C_r and C_c in the smallest unit of the features that they limit: in any other, theirs is lost in rounding.
         smallest = [scales.unit[:d_r].min(), scales.unit[d_r:].min(initial=np.inf) if d_c else 1.0]
         scale = np.append(answer.unit, smallest)
-        far = 1e4 * (1 + float(np.abs(answer.point).max()))
+        far = 1e4 * (1 + max_abs(answer.point))
         # C_r is both the first unknown, where a feature is missed, and a column of its own.
         first = int(answer.missed.any())
         unknown, small = np.eye(n + 2) / scale, PROGRAM_ACCURACY / scale
@@ -155,7 +151,6 @@ class _Polytope:
         return cls(near, LinearConstraints(lower - near, within=rows, bound=bound - rows @ near), scale, far)
 
     def least(self, slope: Vector) -> Vector:
-        """The unknowns of least slope."""
         return self.near + minimise_linear(slope, self.constraints).answer.x
 
     def range_of(self, k: int) -> Vector:
@@ -169,15 +164,11 @@ class _Polytope:
             high = float(self.least(-row)[k])
         least = max(low - PROGRAM_ACCURACY, 0.0)
         most = np.inf if high >= 0.9 * self.far else high + PROGRAM_ACCURACY
-        return np.asarray(np.array([least, most]) / self.scale[k])
+        return np.array([least, most]) / float(self.scale[k])
 
 
 def _optimistic_theta(fit: Fit) -> Vector:
-    """The learner that gives the answers of a fit, with the least C_c and the largest allowances.
-
-    Where no answer pays C_c in full, C_c is as small as the largest payment. A preference that every answer pays in
-    full has its allowance just where the first answer exceeds it. Neither changes an optimality condition.
-    """
+    """The learner that gives the answers of a fit, with the least C_c and the largest allowances."""
     theta = fit.theta.copy()
     is_full = (fit.paid >= (1 - SURFACE) * theta[1]).all(axis=0)
     least = fit.answers[:, fit.answers.shape[1] - fit.paid.shape[1] :].min(axis=0)
@@ -188,36 +179,28 @@ def _optimistic_theta(fit: Fit) -> Vector:
 
 def rivals_of(evidence: Evidence, best: Fit, others: Sequence[Fit]) -> tuple[Vector, ...]:
     """theta of learners that explain the answers too: the most optimistic one of each fit, and the other fits."""
-    known = [best.theta]
-    likely = [fit for fit in others if _is_likely(fit, best, evidence)]
-    for rival in (*map(_optimistic_theta, (best, *likely)), *(fit.theta for fit in likely)):
-        if not any(np.array_equal(rival, other) for other in known):
-            known.append(rival)
-    return tuple(known[1:])
+    likely = [best, *(fit for fit in others if _is_likely(fit, best, evidence))]
+    rivals = [best.theta, *map(_optimistic_theta, likely), *(fit.theta for fit in likely)]
+    return tuple({theta.tobytes(): theta for theta in rivals}.values())[1:]
 
 
 def misfit_of(fit: Fit, evidence: Evidence) -> str:
     """Why no soft learner explains the answers, or an empty string. Samples reject 6 standard deviations."""
     freedom = max(fit.jacobian.shape[0] - fit.jacobian.shape[1], 1)
     excess = (2 * fit.cost - freedom) / math.sqrt(2 * freedom)
-    if excess <= 6 if evidence.is_sampled else _is_exact(fit):
+    if excess <= 6 if evidence.is_sampled else fit.cost <= evidence.good:
         return ""
     off = f"{excess:.1f} standard deviations off" if evidence.is_sampled else f"off by {math.sqrt(2 * fit.cost):.2g}"
     ended = "" if evidence.is_sampled else ", and the search may have missed another"
-    ended = (
-        "; the search ended at the last penalty that it tries, so this rules out none" if any(fit.at_limit) else ended
-    )
+    if any(fit.at_limit):
+        ended = "; the search ended at the last penalty that it tries, so this rules out none"
     return f"no soft learner found gives these answers: the best is {off}{ended}"
-
-
-def _is_exact(fit: Fit) -> bool:
-    return math.sqrt(2 * fit.cost) <= EXPLAINED
 
 
 def _is_likely(fit: Fit, best: Fit, evidence: Evidence) -> bool:
     """Whether the answers do not reject a fit beside a better one."""
     if not evidence.is_sampled:
-        return _is_exact(fit) or not _is_exact(best)
+        return fit.cost <= evidence.good or best.cost > evidence.good
     return fit.cost - best.cost <= QUANTILE**2 / 2
 
 
