@@ -1,7 +1,4 @@
-"""The states of a model are found from its start, breadth first.
-
-The model is given as functions (`explore`), or is a Gymnasium environment without a table (`explore_gymnasium`).
-"""
+"""The states of a model, given as functions or by a Gymnasium environment, are found from its start, breadth first."""
 
 import copy
 import pickle
@@ -19,7 +16,6 @@ from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import LAST_STATE, is_hashable
 from tutelage.outcomes import InvalidInput, InvalidModel, OnProgress, report, watched
 
-# The default of max_states.
 LARGEST_MODEL = 1_000_000
 # Of the environment before a step, the action, and the environment after it.
 StepFeatures = Callable[[Any, int, Any], Any]
@@ -91,9 +87,9 @@ def explore_gymnasium(
     Steps that terminate lead to one more state, "end", which is absorbing with zero features. A limit on the number of
     steps is ignored. max_states, time_limit, progress: as of `explore`.
 
-    The states are found by stepping copies. So `step` must be deterministic, and copies of all attributes independent
-    of the environment. A step that draws from `np_random` is noticed and refused. So are two states of one key, where
-    they behave differently on 20 random walks of 50 steps from the start.
+    The states are found by stepping copies, so `step` must be deterministic, and copies of all attributes independent
+    of the environment. A step that draws from `np_random` is refused, and so are two states of one key that behave
+    differently on 20 random walks of 50 steps from the start.
     """
     names = _named_actions(env, actions)
     env.reset(seed=seed)
@@ -151,7 +147,6 @@ def _explored(
     if not any(steps):
         raise InvalidModel("no state has an action, so there are no features; give the start an action")
     rows = sparse.csr_array((probabilities, columns, ends), (len(steps), len(states)))
-    # The first states were found first.
     initial = np.append(list(start.values()), np.zeros(len(states) - len(start)))
     # A stay takes one unit of time.
     times = None if duration is None else [duration(*step) if step else 1.0 for step in steps]
@@ -162,7 +157,6 @@ def _explored(
 
 
 def _pairs(state: Any, action: Hashable, listed: Any) -> list[tuple[float, Hashable]]:
-    """The outcomes of an action, checked."""
     try:
         pairs = [(0.0 + probability, after) for probability, after in listed]
         hash(tuple(pairs))
@@ -217,8 +211,8 @@ def _copied(env: Any) -> Any:
 class _Copies:
     """Copies of an environment in the states that wait to be explored, and the outcomes known so far.
 
-    actions: their numbers by name. known: by key and name of the action, the next key and the features of the step.
-    held: the copy in each state by its key, None once it is explored. before: the copy in the state that is explored.
+    known: by key and name of the action, the next key and the features of the step. held: the copy in each state by its
+    key, None once it is explored. before: the copy in the state that is explored.
     """
 
     key: Callable[[Any], Hashable]
@@ -229,7 +223,6 @@ class _Copies:
     before: Any = None
 
     def offered(self, key: Any) -> tuple[Hashable, ...]:
-        """The actions of a state, which is explored from now on; none of the end."""
         self.before, self.held[key] = self.held[key], None
         return () if key == LAST_STATE else tuple(self.actions)
 
@@ -240,7 +233,6 @@ class _Copies:
         return [(1.0, outcome["next"])]
 
     def measured(self, kind: str) -> Callable[[Any, Hashable], Any]:
-        """The features of the known steps, as a function of a key and an action."""
         return lambda key, action: self.known[key, action][kind]
 
     def key_of(self, env: Any) -> Any:
@@ -250,7 +242,6 @@ class _Copies:
         return key
 
     def _step(self, before: Any, action: Hashable) -> tuple[dict[str, Any], Any]:
-        """The outcome of an action in a copy of the environment, and the copy."""
         after = _copied(before)
         number = self.actions[action]
         drawn = _random_state(after)

@@ -2,9 +2,7 @@
 
 An environment can become a domain if it has a table `P`: state -> action -> a list of (probability, next state, reward,
 terminated), as FrozenLake, CliffWalking and Taxi have. The domain has one more state than the table, the last, and
-every transition that terminates leads there. This state is absorbing and has zero reward. Like the terminal state of an
-object world it has as many choices as any state, so a learner still gains causal entropy after the end of an episode
-and has no reason to delay the end. The domain ignores a limit on the number of steps.
+every transition that terminates leads there. This state is absorbing, has zero reward and as many choices as any state.
 """
 
 import operator
@@ -26,7 +24,7 @@ from tutelage.outcomes import InvalidModel, needed_for
 if TYPE_CHECKING:
     from tutelage.environments.domain_env import DomainEnv
 
-# The names of the actions 0, 1, ... by the class of the environment.
+# By the class of the environment.
 ACTIONS = {
     "FrozenLakeEnv": ("left", "down", "right", "up"),
     "CliffWalkingEnv": ("up", "right", "down", "left"),
@@ -59,8 +57,7 @@ def from_gymnasium(
 
     Features are an array or a function of the numbers of a state and an action. An array (n, k), with one row per state
     of the environment, and a function of a state count on arrival: a choice has the mean over its next states, and a
-    demonstration what happened. So a hole that ends the episode counts, and the first state of an episode does not. An
-    array (n, A, k), with one row per state and action, and a function of both count when the action is taken; a
+    demonstration what happened. An array (n, A, k) and a function of state and action count when the action is taken; a
     function of a state, an action and the next state counts on arrival. A function returns a number, a sequence or a
     dict. All outcomes of a choice that end the episode lead to the same state: each counts the mean of these.
     """
@@ -91,10 +88,7 @@ def from_gymnasium(
 
 
 def environment_domain(env: Any, discount: float, *, with_cells: bool) -> Domain:
-    """The domain that `tutelage import gymnasium` writes: with a preference feature for each action.
-
-    with_cells: with a reward feature for the arrival in each state, too.
-    """
+    """The domain that `tutelage import gymnasium` writes. with_cells: with a reward feature for each state, too."""
     domain = from_gymnasium(env, discount=discount)
     *states, last = [domain.state_name(state) for state in range(domain.mdp.n_states)]
     actions = dict.fromkeys(domain.choice_name(choice) for choice in range(domain.mdp.n_choices))
@@ -124,7 +118,6 @@ def _names(
         states = GridNames(states.n_rows, states.n_columns)
     elif states is not None:
         last = LAST_STATE
-        # Different from the names of the other states.
         while last in states:
             last = f"{last} of the episode"
         states = [*states, last]
@@ -224,10 +217,7 @@ def _entries(level: Any, name: str) -> tuple[tuple[int, Any], ...]:
 
 
 class _Outcomes(NamedTuple):
-    """The outcomes of all choices, one entry each, without those of the last state.
-
-    next_state: in the environment. after: in the domain, the last state where the outcome terminates.
-    """
+    """The outcomes of all choices but those of the last state. after: the next state, or the last if it terminates."""
 
     choice: Indices
     probability: Vector
@@ -268,8 +258,7 @@ def record_demonstrations(
 ) -> Demonstrations:
     """n episodes played in the environment itself.
 
-    mdp: the MDP of the domain that `from_gymnasium` made of the environment.
-    policy: (C,), a policy of that MDP.
+    mdp: that of the domain that `from_gymnasium` made of the environment. policy: (C,), of this MDP.
 
     An episode that terminates ends in the last state of the MDP, which is absorbing. An episode that the environment or
     `max_steps` cuts short ends in the state it has reached. The choice of the last state is UNKNOWN.

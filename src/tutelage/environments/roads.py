@@ -25,10 +25,9 @@ from tutelage.data.files import AnyPath, open_regular
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel, needed_for
 
-# The names of cells by row and column: those of grids, and pairs of numbers.
+# Names of cells: those of grids, and pairs of numbers.
 CELL = re.compile(r"(?:row |\()(\d{1,4}), (?:column )?(\d{1,4})\)?")
 SUFFIXES = (".graphml", ".gml", ".csv")
-# The columns of an edge list that name the nodes of an edge.
 NODE_COLUMNS = (("source", "target"), ("from", "to"), ("u", "v"))
 
 
@@ -141,7 +140,6 @@ def merged_ways(edges: Sequence[tuple[Hashable, Hashable]], kept: Collection[Has
     for way in ways:
         while (node := edges[way[-1]][1]) in passed:
             if node in (edges[number][0] for number in way):
-                # A ring without a way out.
                 return merged_ways(edges, {*kept, node})
             way.append(onward[edges[way[-1]][0], node])
     return ways

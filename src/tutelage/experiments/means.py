@@ -30,12 +30,11 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean of one teacher with one learner in one group of domains.
+    """The mean of one teacher with one learner in one group of domains, over n cases.
 
-    standard_error: of the mean of n cases; NaN for one case. share: the reward as a share of the certified bound, where
-    one is known and positive. n_failed: rows without a result. complete: the mean over the n_complete cases in which
-    every teacher of this learner has all its results. difference: the mean excess over another teacher, in the n_pairs
-    cases that both have; difference_error: its standard error.
+    standard_error: NaN for one case. share: of the certified bound, if it is positive. n_failed: rows without a result.
+    complete: the mean over the n_complete cases in which every teacher of this learner has all its results. difference:
+    the mean excess over another teacher, in the n_pairs cases that both have; difference_error: its standard error.
     """
 
     domain: str
@@ -57,11 +56,10 @@ class Mean:
 class MeanCurve:
     """A mean over n cases as it changes with what was shown: the rewards of the learner, or a metric.
 
-    by: "round", "n_demonstrations" or "n_steps". budgets: (k,), ascending, equal for all teachers of a learner. values,
-    errors: (k,), the mean and its standard error; a case whose rounds have ended keeps its last value. Of rewards only,
-    and against the best that any teacher reached with this learner in the same case: until, the mean budget from which
-    on the reward is close to it, over the n_reached cases in which it is; regret, what is missing in total, each unit
-    of the budget counted, and its standard error.
+    budgets: (k,), ascending, equal for all teachers of a learner. values, errors: (k,), the mean and its standard
+    error; a case whose rounds have ended keeps its last value. Of rewards only, and against the best that any teacher
+    reached with this learner in the same case: until, the mean budget from which on the reward is close to it, over the
+    n_reached cases in which it is; regret, what is missing in total, each unit of the budget counted.
     """
 
     domain: str
@@ -93,8 +91,7 @@ def means_of(learner: tuple[Place, Taught], of: str, against: str | None) -> Ite
         bounds = [taught[teacher][spot]["bound"] or 0.0 for spot in values] if of == "reward" else []
         share = each.mean / float(np.mean(bounds)) if min(bounds, default=0.0) > 0 else math.nan
         n_failed = len(taught[teacher]) - len(values)
-        of_all = (each.mean, each.error, share, n_failed, each.n, whole.mean, whole.n)
-        yield Mean(place[0], place[1], teacher, *of_all, paired.mean, paired.error, paired.n)
+        yield Mean(*place, teacher, each.mean, each.error, share, n_failed, each.n, whole.mean, whole.n, *paired)
 
 
 def estimate(values: Mapping[Spot, float]) -> Estimate:
@@ -132,7 +129,7 @@ def curves_of(learner: tuple[Place, Taught], of: str, by: str, within: float) ->
         until = estimate({spot: left[0] for spot, left in reached.items() if left})
         regret = estimate({spot: float(row @ weights) for spot, row in missing.items()})
         shown = (tuple(budgets), means, errors, counts[0])
-        yield MeanCurve(place[0], place[1], teacher, by, *shown, until.mean, until.n, regret.mean, regret.error)
+        yield MeanCurve(*place, teacher, by, *shown, until.mean, until.n, regret.mean, regret.error)
 
 
 def _path(row: AnyRow, of: str, by: str) -> tuple[Vector, Vector]:
@@ -212,7 +209,6 @@ def draw_means(means: Sequence[Mean], of: str) -> Figure:
             if not math.isnan(mean.reward):
                 style = look(number) | {"capsize": 2, "markersize": 5, "label": column_label(mean.teacher)}
                 axes.errorbar(value, place, xerr=error, **style)
-            # A mean over fewer cases than its neighbours says so.
             if mean.n_failed:
                 axes.annotate(f"  {mean.n_failed} failed", (value + error, place), va="center", size=6)
         axes.set_yticks(range(len(learners)), [learner.replace(", ", "\n", 1) for learner in learners], fontsize=7)

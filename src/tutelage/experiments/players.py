@@ -83,9 +83,7 @@ def check_call(given: Given, what: str, n_first: int, options: Mapping[str, Any]
     try:
         inspect.signature(made).bind(*(None,) * n_first, **given_by_name, **options)
     except TypeError as error:
-        raise InvalidInput(
-            f"{what} cannot be made: {error}; what has no default may be set by functools.partial"
-        ) from error
+        raise InvalidInput(f"{what} cannot be made: {error}; functools.partial sets what has no default") from error
 
 
 def _wanted(

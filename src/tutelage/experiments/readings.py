@@ -1,7 +1,6 @@
 """Sec. 6.2 under one joint reading: what the paper leaves open, as choices, and the values that fit the print best.
 
-A joint reading has one value of every choice, for all 63 numbers. Every combination that the rows reach is compared
-with the print, and the one whose means agree most often is reported, with what each single choice changes.
+A joint reading has one value of every choice, for all 63 numbers. The one whose means agree most often is reported.
 """
 
 import math
@@ -47,7 +46,6 @@ CHOICES: dict[str, dict[str, Any]] = {
     "line search ends": {"with its best lesson again": _every_lesson, "before a loss": _before_a_loss}
     | {f"after {n} lessons": lambda _, n=n: n for n in (6, 9, 12, 20)},
 }
-# The choices that each printed column depends on.
 BY_VOLUME = ("worlds", "learner in rounds", "volume search", "eps")
 BY_LINE = ("worlds", "learner in rounds", "pushes", "line search ends")
 NEEDS = {
@@ -60,7 +58,6 @@ NEEDS = {
 # The learner of Eq. 2, and our own teachers.
 OURS = {name: next(iter(values)) for name, values in CHOICES.items()} | {"volume search": "ours"}
 OURS |= dict.fromkeys(("learner of one lesson", "learner in rounds"), "exact projection")
-# A label for each choice.
 Reading = Mapping[str, str]
 Labels = tuple[str, ...]
 # By column and the labels of what it needs: its nine cells, where the rows have all of their worlds.

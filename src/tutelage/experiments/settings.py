@@ -34,10 +34,9 @@ SEEDS = ("seed", "rng")
 
 @dataclass(frozen=True, slots=True)
 class LearnerSetting:
-    """A learner model by its name in `registry.LEARNER_MODELS`, and its options.
+    """A learner model by its name in `registry.LEARNER_MODELS`, and its options. given: the model itself, of a script.
 
-    n_sampled: the number of trajectories in which learner and teacher see each other; 0 for exact expectations. given:
-    the model itself, where a script gives it.
+    n_sampled: the number of trajectories in which learner and teacher see each other; 0 for exact expectations.
     """
 
     model: str
@@ -56,7 +55,6 @@ class LearnerSetting:
         return finite_or_none(self.allowances.get(preference, self.allowances.get(OTHERS, math.inf)))
 
     def make(self, domain: Domain, seed: int) -> Learner:
-        """The learner, in a domain. seed: for a learner that is random."""
         options = {name: dict(value) if isinstance(value, tuple) else value for name, value in self.options}
         if self.given is None:
             return make_learner(self.model, domain, **options)
@@ -79,9 +77,8 @@ class TeacherSetting:
 class Task:
     """One row of results: this teacher teaches a learner with these preferences in this world, or domain.
 
-    learner: L1 .. L5, or names of preferences with commas between them. seed: of samples, if there are any, and of
-    players that are random. time_limit: in seconds; 0 for none. metrics: functions of a round. group, replicate: under
-    which its row is averaged; they do not change it.
+    learner: L1 .. L5, or names of preferences with commas between them. seed: of samples and of random players.
+    time_limit: in seconds; 0 for none. group, replicate: under which its row is averaged; they do not change it.
     """
 
     world: WorldName | DomainFile
@@ -135,7 +132,6 @@ def tasks_in(
 AGNOSTIC = TeacherSetting("agnostic")
 BILEVEL = TeacherSetting("bilevel", (("max_cells", 16),))
 FRANK_WOLFE = TeacherSetting("bilevel_frank_wolfe", (("max_cells", 0),))
-
 # The columns of Table 1: the learner model, its teacher, and the printed column to compare with, if there is one.
 TABLE_1_COLUMNS = {
     "agnostic": ("published", AGNOSTIC, "agnostic"),
@@ -154,15 +150,13 @@ def soft_setting(model: str, mismatch_penalty: float, violation_penalty: float) 
 
 # Sec. 6.2 and App. B.2 -------------------------------------------------------------------------------------------
 UNKNOWN_LEARNERS = ("L1", "L2", "L3")
-# When adaptive teachers end in the paper's worlds: eps, as a distance of expectations or a reward.
+# eps in the paper's worlds: a distance of expectations, or a reward.
 PAPER_STOPS = {"volume_search": 0.01, "volume_search_printed": 0.01, "line_search": 1e-3, "line_search_printed": 1e-3}
-
 EXACT = LearnerSetting("hard", ((ALLOWANCE, 2.5),))
 FOOTNOTE = LearnerSetting("footnote", (("mismatch_penalty", 20.0), (ALLOWANCE, 2.5)))
 # By the published schedule. Table 1 has 300 steps; for Sec. 6.2 the paper does not state the number.
 STEPS = (100, 300, 500, 1000)
 PUBLISHED = tuple(LearnerSetting("footnote_published", (*FOOTNOTE.options, ("max_steps", n))) for n in STEPS)
-
 KNOWING = (TeacherSetting("aware_cmdp"), AGNOSTIC, TeacherSetting("conservative"))
 ADAPTIVE = VOLUME, LINE = tuple(TeacherSetting(name, max_rounds=100) for name in ("volume_search", "line_search"))
 # As printed, volume search ends only at its limit: footnote 1's learner stays about 0.1 or more from every lesson.
@@ -192,15 +186,14 @@ def unknown_slow(n_worlds: int = N_WORLDS) -> Iterator[Task]:
         yield from tasks_in("reachable", size, n_worlds, learner, model, teacher)
 
 
-# Beyond the paper ------------------------------------------------------------------------------------------------
-# Soft learners with unknown parameters: the teacher is told the six features of L5 alone.
+# Beyond the paper: soft learners with unknown parameters ---------------------------------------------------------
 UNTOLD_LEARNERS = LEARNERS[1:]
 ADAPTIVE_BILEVEL = TeacherSetting("adaptive_bilevel", max_rounds=12)
 UNTOLD_TEACHERS = (AGNOSTIC, BILEVEL, replace(VOLUME, max_rounds=12), ADAPTIVE_BILEVEL)
 
 
 def untold(learner: str) -> LearnerSetting:
-    """A soft learner of Sec. 6.1 among the six preferences of L5: those that it does not have are never exceeded."""
+    """A soft learner of Sec. 6.1 among the six preferences of L5, which alone the teacher is told."""
     absent = preference_names("L5")[PREFERENCES[learner] :]
     allowed = (*((name, 1e6) for name in absent), (OTHERS, 0.0))
     return LearnerSetting("soft", (*soft_setting("soft", *PENALTIES[0]).options, (ALLOWANCE, allowed)))

@@ -1,7 +1,4 @@
-"""The store of results: one SQLite file with one row for each (settings, world, learner, teacher).
-
-Several runs may share a store. The first row of a task stays; a second one is the same, as equal tasks have equal rows.
-"""
+"""The store of results: one SQLite file with one row for each (settings, world, learner, teacher)."""
 
 import json
 import logging
@@ -22,7 +19,6 @@ from tutelage.outcomes import Unavailable
 # Marks a database as ours, and the version of its layout.
 APPLICATION_ID = 0x54757465
 LAYOUT = 3
-
 SCHEMA = """
 create table if not exists results (
     settings text not null, world text not null, learner text not null, teacher text not null,
@@ -37,8 +33,7 @@ class Row:
     """The result of one task.
 
     detail: the settings, result: the result, both as JSON texts; equal results are equal texts. version, revision: of
-    the package that computed the row; the revision is the commit of its git checkout, if there is one. seconds: of
-    processor time; rows that differ in it alone are equal. None where the process was killed.
+    the package that computed the row. seconds: of processor time; None where the process was killed.
     """
 
     key: RowKey
@@ -82,7 +77,7 @@ class Store:
             connection.execute(SCHEMA)
 
     def add(self, row: Row) -> None:
-        """Store a row, unless its task has one already."""
+        """Store a row, unless its task has one already: equal tasks have equal rows."""
         with self._open() as connection:
             connection.execute(f"insert or ignore into results values ({'?, ' * 9}?)", row.stored)
 

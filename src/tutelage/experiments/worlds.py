@@ -1,8 +1,7 @@
 """The worlds of an experiment, by name: published:3:10 is the generator, the seed, and the size of the grid.
 
-Seeds 0 to 9 of the published generator reproduce Table 1. They cannot be the worlds of Sec. 6.2: in some of them L3
-reaches no plus without a violation, or a conservative teacher no dot, and the printed means exclude that. The first ten
-seeds in which both can, the *reachable* worlds, fit. That is our inference. The *text* worlds follow Sec. 6.
+Seeds 0 to 9 of the published generator reproduce Table 1. They cannot be the worlds of Sec. 6.2: L3 reaches a plus and
+a conservative teacher a dot there, as in the *reachable* worlds, the first ten seeds in which both can.
 """
 
 import re
@@ -40,7 +39,6 @@ class WorldName:
 
     @classmethod
     def parse(cls, text: str) -> "WorldName":
-        """The world that "published:3:10" names."""
         parts = re.fullmatch(rf"({'|'.join(GENERATORS)}):([+-]?\d+):([+-]?\d+)", text)
         if parts is None:
             known = "a name is generator:seed:size, such as published:0:10 or text:3:15"
