@@ -281,7 +281,7 @@ def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
             return at_entries(product.transition, feature.data[entry])
         return feature[states if len(feature) == mdp.n_states else choice]
 
-    kinds = [named_features(domain, kind) for kind in ("reward", "preference")]
-    features = [{name: moved(feature) for name, feature in named.items()} for named in kinds]
+    rewards = {name: moved(feature) for name, feature in named_features(domain, "reward").items()}
+    preferences = {name: moved(feature) for name, feature in named_features(domain, "preference").items()}
     positions = None if domain.positions is None else domain.positions[states]
-    return Domain(product, *features, positions=positions)
+    return Domain(product, rewards, preferences, positions=positions)

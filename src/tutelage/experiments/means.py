@@ -77,7 +77,7 @@ class MeanCurve:
 
 
 def means_of(learner: tuple[Place, Taught], of: str, against: str | None) -> Iterator[Mean]:
-    place, taught = learner
+    (domain, name), taught = learner
     known = {
         teacher: {spot: float(row[of]) for spot, row in several.items() if not row["failed"] and row[of] is not None}
         for teacher, several in taught.items()
@@ -91,7 +91,7 @@ def means_of(learner: tuple[Place, Taught], of: str, against: str | None) -> Ite
         bounds = [taught[teacher][spot]["bound"] or 0.0 for spot in values] if of == "reward" else []
         share = each.mean / float(np.mean(bounds)) if min(bounds, default=0.0) > 0 else math.nan
         n_failed = len(taught[teacher]) - len(values)
-        yield Mean(*place, teacher, each.mean, each.error, share, n_failed, each.n, whole.mean, whole.n, *paired)
+        yield Mean(domain, name, teacher, each.mean, each.error, share, n_failed, each.n, whole.mean, whole.n, *paired)
 
 
 def estimate(values: Mapping[Spot, float]) -> Estimate:
@@ -104,7 +104,7 @@ def estimate(values: Mapping[Spot, float]) -> Estimate:
 
 def curves_of(learner: tuple[Place, Taught], of: str, by: str, within: float) -> Iterator[MeanCurve]:
     """From the first budget at which every case has a value. within: how close to the best is close, as a share."""
-    place, taught = learner
+    (domain, name), taught = learner
     paths = {
         teacher: {spot: _path(row, of, by) for spot, row in several.items() if not row["failed"]}
         for teacher, several in taught.items()
@@ -129,7 +129,7 @@ def curves_of(learner: tuple[Place, Taught], of: str, by: str, within: float) ->
         until = estimate({spot: left[0] for spot, left in reached.items() if left})
         regret = estimate({spot: float(row @ weights) for spot, row in missing.items()})
         shown = (tuple(budgets), means, errors, counts[0])
-        yield MeanCurve(*place, teacher, by, *shown, until.mean, until.n, regret.mean, regret.error)
+        yield MeanCurve(domain, name, teacher, by, *shown, until.mean, until.n, regret.mean, regret.error)
 
 
 def _path(row: AnyRow, of: str, by: str) -> tuple[Vector, Vector]:
