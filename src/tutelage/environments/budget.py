@@ -35,8 +35,6 @@ from tutelage.outcomes import InfeasibleConstraints, InvalidInput, as_text, at_l
 USUAL_STEPS, MOST_STEPS = 50, 200
 # The rounding error of a total, relative to the limit.
 ROUNDING = 64 * EPSILON
-# Times the limit: how far the least total is looked for.
-FARTHEST_TOTAL = 100.0
 # The most pairs of states and rests, visited or not.
 MOST_PLACES = 10**8
 
@@ -94,7 +92,7 @@ def _budget(mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: Any, resolu
         raise InvalidInput(f"the limit of {name!r} must not be negative, and its resolution must be positive")
     least = _least_totals(mdp, is_end, cost, most)
     if not least[mdp.initial > 0].max() <= most * (1 + ROUNDING):
-        far = FARTHEST_TOTAL * max(most, float(cost.max()))
+        far = 100 * max(most, float(cost.max()))
         totals = np.where(mdp.initial > 0, _least_totals(mdp, is_end, cost, far), -np.inf)
         place = mdp.names.describe_state(int(totals.argmax()))
         needed = float(totals.max())
@@ -158,10 +156,9 @@ def _least_totals(mdp: MDP, is_end: Flags, cost: Vector, most: float) -> Vector:
 
 
 class _Pairs(NamedTuple):
-    """The pairs (s, rest) that can be visited, and their choices, in order.
+    """The n pairs (s, rest) that can be visited, and their m choices, in order.
 
-    states: (n,). rests: (n, J), the steps left of each budget. owner: (m,), the pair that offers each choice. choice:
-    (m,), in the MDP. moves: sparse (m, n), the number of each transition in the MDP, from one. initial: (n,).
+    rests: (n, J), the steps left. owner: (m,), the pair of each choice. moves: sparse (m, n), numbers from one.
     """
 
     states: Indices
@@ -241,7 +238,6 @@ def _arriving(owner: Indices, moves: SparseRows, is_end: Flags) -> Flags:
 
 
 def _graph(owner: Indices, moves: SparseRows) -> SparseRows:
-    """(n, n), the moves from state to state."""
     n = moves.shape[1]
     return sparse.csr_array((np.ones(moves.nnz), (owner[choice_of_entry(moves)], moves.indices)), (n, n))
 

@@ -177,11 +177,8 @@ def _features(
     owner = choice_of_entry(rows) if on_arrival else np.arange(mdp.n_choices)
     places = np.flatnonzero(np.array([step is not None for step in steps])[owner])
     taken: Any = [steps[choice] for choice in owner[places]]
-    if on_arrival:
-        after = map(mdp.names.state_name, rows.indices[places])
-        values = [function(*step, state) for step, state in zip(taken, after, strict=True)]
-    else:
-        values = [function(*step) for step in taken]
+    after = [(mdp.names.state_name(state),) for state in rows.indices[places]] if on_arrival else [()] * len(taken)
+    values = [function(*step, *state) for step, state in zip(taken, after, strict=True)]
     known, given = feature_matrix(values, names, kind, lambda row: _place(*taken[row]))
     columns = feature_names(given, known.shape[1], kind)
     matrix = np.zeros((len(owner), len(columns)))
@@ -194,7 +191,6 @@ def _place(state: Any, action: Hashable) -> str:
 
 
 def check_hashable(state: Any, what: str) -> Any:
-    """The state; refused if it cannot be a key of a dict."""
     if not is_hashable(state):
         raise InvalidModel(f"{what} {state!r} is not hashable; give a tuple, a string or a frozen dataclass")
     return state

@@ -24,7 +24,6 @@ from tutelage.outcomes import InvalidModel, needed_for
 if TYPE_CHECKING:
     from tutelage.environments.domain_env import DomainEnv
 
-# By the class of the environment.
 ACTIONS = {
     "FrozenLakeEnv": ("left", "down", "right", "up"),
     "CliffWalkingEnv": ("up", "right", "down", "left"),
@@ -65,7 +64,6 @@ def from_gymnasium(
     outcomes = _outcomes(table)
     end = len(table)
     counts = [len(actions) for actions in table]
-    # Repeated next states are summed. The last state leads to itself.
     moves = outcomes.at_moves(outcomes.probability, (sum(counts), end + 1))
     stays = sparse.eye_array(end + 1, format="csr")[[end] * max(counts)]
     if initial is None:
@@ -133,7 +131,6 @@ def _names(
 
 
 def _known_states(inner: Any, n_states: int) -> Sequence[Hashable] | None:
-    """The names of the states of FrozenLake, CliffWalking and Taxi."""
     kind = type(inner).__name__
     if kind in ("FrozenLakeEnv", "CliffWalkingEnv"):
         n_rows, n_columns = inner.desc.shape if kind == "FrozenLakeEnv" else inner.shape
@@ -204,7 +201,6 @@ def transition_table(env: Any) -> Table:
 
 
 def _entries(level: Any, name: str) -> tuple[tuple[int, Any], ...]:
-    """The entries of a mapping or of a list, ordered by number."""
     if not isinstance(level, Iterable):
         raise InvalidModel(f"{name} must be a mapping or a list, got {level!r}")
     entries = dict(level if isinstance(level, Mapping) else enumerate(level))
@@ -231,7 +227,6 @@ class _Outcomes(NamedTuple):
 
 
 def _outcomes(table: Table) -> _Outcomes:
-    """The outcomes as arrays. That they are distributions is checked by the MDP."""
     end = len(table)
     form = "(probability, next state, reward, terminated)"
     rows: list[tuple[int, float, int, float, int]] = []

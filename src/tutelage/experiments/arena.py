@@ -106,7 +106,6 @@ def street_map(seed: int, size: int = 7) -> tuple[tl.Domain, Vector]:
 
 
 def objects(seed: int) -> tuple[tl.Domain, Vector]:
-    """An object world of the paper, started anywhere."""
     world = tl.object_world(7, seed)
     domain = world.domain("L3")
     anywhere = domain.starting_in(np.full(domain.mdp.n_states, 1 / domain.mdp.n_states))
@@ -234,7 +233,6 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def broken_bounds(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The rows whose learner earned more than the bound, beyond rounding: there should be none."""
     return [
         f"{row['domain']}, {row['learner']}, {row['teacher']}, seed {row['seed']}: {max(row['reward_by_round']):.6g}"
         for row in rows

@@ -145,7 +145,6 @@ def _path(row: AnyRow, of: str, by: str) -> tuple[Vector, Vector]:
 
 
 def by_learner(rows: Sequence[AnyRow]) -> Iterable[tuple[Place, Taught]]:
-    """The rows of each group and learner, by teacher and spot."""
     n_replicates = Counter(group for group, _ in {(row["group"], row["replicate"]) for row in rows})
     grouped: dict[Place, Taught] = {}
     for row in rows:

@@ -23,17 +23,15 @@ import cloudpickle
 
 from tutelage.outcomes import InvalidInput
 
-# What a metric may ask for by name.
 METRIC_ARGUMENTS = ("response", "lesson", "transcript", "domain", "true_weights", "learner", "seed")
 DEFINED = (FunctionType, property, classmethod, staticmethod)
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A class, or any function, that a script gives under a name.
+    """A class, or any function, that a script gives under a name. pickled: for workers, which do not have the script.
 
-    identity: the version that the user states, or a digest of the code; with the arguments that a partial has. pickled:
-    the code itself, so that a worker does not need the script.
+    identity: the version that the user states, or a digest of the code; with the arguments that a partial has.
     """
 
     name: str

@@ -62,7 +62,6 @@ class Store:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._open() as connection:
-            # No other run may change it meanwhile.
             connection.execute("begin immediate")
             (identity,) = connection.execute("pragma application_id").fetchone()
             (layout,) = connection.execute("pragma user_version").fetchone()
@@ -87,8 +86,7 @@ class Store:
         with self._open() as connection:
             stored = connection.execute("select * from results order by settings, world, learner, teacher").fetchall()
         for columns in stored:
-            detail, result, version, made, _, seconds = columns[4:]
-            row = Row(RowKey(*columns[:4]), detail, result, version, made, seconds)
+            row = Row(RowKey(*columns[:4]), *columns[4:8], seconds=columns[9])
             if row.stored == columns:
                 rows[row.key] = row
             else:
@@ -99,7 +97,6 @@ class Store:
         return rows
 
     def drop(self, keys: Iterable[RowKey]) -> None:
-        """Delete these rows, so that they are computed again."""
         with self._open() as connection:
             named = "settings = ? and world = ? and learner = ? and teacher = ?"
             connection.executemany(f"delete from results where {named}", keys)

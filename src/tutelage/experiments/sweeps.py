@@ -49,10 +49,7 @@ class Sweep(Readable):
         return tuple(row for row in self.rows if row["failed"])
 
     def means(self, of: str = "reward", *, against: str | None = None) -> list[Mean]:
-        """The mean of a column for each group of domains, learner and teacher, over the cases (see `means`).
-
-        against: the teacher of the paired differences; by default the first one of the plan.
-        """
+        """By group of domains, learner and teacher. against: the teacher of the differences; by default the first."""
         if not any(isinstance(row.get(of), int | float) for row in self.rows):
             raise InvalidInput(f"no row has a number {of!r}")
         if against is not None and against not in {row["teacher"] for row in self.rows}:
@@ -160,7 +157,6 @@ def collected(tasks: Sequence[Task], rows: Mapping[RowKey, Row]) -> Sweep:
     n_limits = Counter(label for label, _ in limits)
     asked = [_asked(task, n_limits) for task in tasks]
     results = [_results(task, rows[task.key], told) for task, told in zip(tasks, asked, strict=True)]
-    # What was asked comes first, then the results.
     empty = dict.fromkeys(name for part in (*asked, *results) for name in part)
     return Sweep(tuple(SweepRow(empty | told | result) for told, result in zip(asked, results, strict=True)))
 
@@ -206,7 +202,6 @@ def _results(task: Task, row: Row, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _learner_label(task: Task) -> str:
-    """The learner in words: its model, its preferences, and the numbers that are not zero."""
     model = task.model
     name = model.model if task.learner == ALL else f"{model.model}, {task.learner}"
     numbers: list[tuple[str, Any]] = []
@@ -221,6 +216,5 @@ def _learner_label(task: Task) -> str:
 
 
 def _label(name: str, options: Iterable[tuple[str, float | str]]) -> str:
-    """A name, and options that are numbers or texts."""
     told = (f"{key} {value if isinstance(value, str) else format(value, 'g')}" for key, value in options)
     return ", ".join([name, *told])

@@ -22,7 +22,6 @@ from tutelage.experiments.store import Row
 from tutelage.registry import TEACHERS
 
 Rows = Mapping[RowKey, Row]
-# The result of a row, as data.
 Outcome = Mapping[str, Any]
 PRINTED = json.loads(files("tutelage.experiments").joinpath("printed.json").read_text(encoding="utf-8"))
 SAME_WORLDS, OTHER_WORLDS = 0.011, 0.05
@@ -46,7 +45,6 @@ class Estimate(NamedTuple):
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Estimate":
-        """The mean of these values; NaN if there are none."""
         several = np.array([*values])
         n = len(several)
         error = float(several.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan

@@ -30,11 +30,9 @@ SHOWN = WorldName("published", 0, settings.SIZES[0])
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table or a figure.
+    """A table or a figure. tasks: those that it needs, for a number of worlds. slow: those computed on request.
 
-    tasks: those that it needs, for a number of worlds. cells: the cells of a table, from the rows of those tasks, and
-    further tables, of how they compare with the print as a whole. draw: its figure, from the same rows. slow: tasks
-    that are computed on request and add readings.
+    cells: of a table, from rows, and further tables, of how they compare with the print as a whole. draw: its figure.
     """
 
     title: str
@@ -53,7 +51,6 @@ def table_target(title: str, cells: Callable[[int], Iterator[Cell]]) -> Target:
 
 
 def figure_2(world: WorldName) -> dict[tuple[str, str], Task]:
-    """By teacher and learner."""
     soft = settings.soft_setting("soft", *settings.PENALTIES[0])
     pairs = product((settings.AGNOSTIC, settings.BILEVEL), LEARNERS)
     return {(teacher.name, learner): Task(world, learner, soft, teacher) for teacher, learner in pairs}
@@ -163,7 +160,6 @@ def produce(
         if target.cells is not None:
             cells, compared = target.cells(rows, n_worlds)
             data = [cell.as_data() for cell in cells]
-            # How the table compares with the print as a whole comes first, where the paper leaves things open.
             own = compared + tables.overview(cells)
             texts[f"{name}.json"] = json.dumps({"table": name, "origin": origin, "cells": data}, indent=1) + "\n"
             texts[f"{name}.md"] = "\n".join([LEGEND, "", *(grid.markdown() for grid in own)])
@@ -223,7 +219,6 @@ def demo(
 
 
 def _rounds_part(rounds: Mapping[str, Mapping[str, Any]], title: str) -> Part:
-    """The rewards of each teacher in some rounds, or why no policy keeps the learner's limits."""
     body = []
     for name, result in rounds.items():
         if "refused" in result:

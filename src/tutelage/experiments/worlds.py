@@ -78,7 +78,6 @@ class DomainFile:
 
 
 def checksum_of(path: AnyPath) -> str:
-    """The SHA-256 of a file's content."""
     with open_regular(path) as file:
         return sha256(file.read()).hexdigest()
 
@@ -93,7 +92,6 @@ class Ground:
 
 
 def restricted(domain: Domain, names: Sequence[str]) -> Domain:
-    """The domain with only the preferences of these names."""
     places = {name: place for place, name in enumerate(domain.preference_names)}
     columns = [look_up(places, name, "preference") for name in names]
     return replace(domain, preference_features=domain.preference_features[:, columns], preference_names=tuple(names))
