@@ -142,10 +142,7 @@ def _usual_step(cost: Vector, limit: float) -> float:
 
 
 def _least_totals(mdp: MDP, is_end: Flags, cost: Vector, most: float) -> Vector:
-    """(S,), h; infinite where it is above `most`.
-
-    Where each choice leads to one state, of the journeys that arrive, if there are any; otherwise also of endless ones.
-    """
+    """(S,), h, infinite above `most`. A journey may be endless where chance decides, or where none arrives."""
     arriving = np.full(mdp.n_states, np.inf)
     if mdp.transition.nnz == mdp.n_choices:
         arriving = least_totals(mdp, cost, np.where(is_end, 0.0, np.inf))

@@ -38,7 +38,7 @@ def explore(
     time_limit: float | None = None,
     progress: OnProgress | None = None,
 ) -> Domain:
-    """A domain with the states that can be reached from the start, in the order in which they are found.
+    """A domain with the states that can be reached from the start; the states and the actions become its names.
 
     start: a state, any hashable object, or a mapping from states to probabilities.
     actions(state): the names of the actions of a state. A state without actions is absorbing: its one choice, "stay",
@@ -50,8 +50,6 @@ def explore(
     max_states: a model with more states is refused.
     time_limit: seconds, after which `OutOfTime` is raised.
     progress: called at every thousandth state with the number of explored states, and the number that waits as the gap.
-
-    The states and the actions become the names of the domain.
     """
     given = start if isinstance(start, Mapping) else {check_hashable(start, "the start"): 1.0}
     if not given:
@@ -86,7 +84,6 @@ def explore_gymnasium(
 
     Steps that terminate lead to one more state, "end", which is absorbing with zero features. A limit on the number of
     steps is ignored. max_states, time_limit, progress: as of `explore`.
-
     The states are found by stepping copies, so `step` must be deterministic, and copies of all attributes independent
     of the environment. A step that draws from `np_random` is refused, and so are two states of one key that behave
     differently on 20 random walks of 50 steps from the start.

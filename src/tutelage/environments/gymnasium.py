@@ -104,7 +104,6 @@ def _names(
 ) -> tuple[Sequence[Hashable] | None, Sequence[Hashable] | None]:
     """The names of all states and choices, with those of the last state; those known by the class, if not given."""
     inner = getattr(env, "unwrapped", env)
-    kind = type(inner).__name__
     made_of = getattr(inner, "domain", None)
     numbers = [number for listed in table for number, _ in listed]
     for given, count, name in ((states, len(table), "state_names"), (actions, 1 + max(numbers), "action_names")):
@@ -119,7 +118,7 @@ def _names(
         while last in states:
             last = f"{last} of the episode"
         states = [*states, last]
-    called = ACTIONS.get(kind, ()) if actions is None else actions
+    called = ACTIONS.get(type(inner).__name__, ()) if actions is None else actions
     of_choices = getattr(made_of, "choice_names", None)
     if max(numbers) < len(called):
         of_choices = [called[number] for number in numbers]
@@ -222,7 +221,6 @@ class _Outcomes(NamedTuple):
     after: Indices
 
     def at_moves(self, values: Vector, shape: tuple[int, int]) -> SparseRows:
-        """The sums of a value for each outcome, by choices and states of the domain."""
         return sparse.csr_array((values, (self.choice, self.after)), shape)
 
 
@@ -253,10 +251,9 @@ def record_demonstrations(
 ) -> Demonstrations:
     """n episodes played in the environment itself.
 
-    mdp: that of the domain that `from_gymnasium` made of the environment. policy: (C,), of this MDP.
-
-    An episode that terminates ends in the last state of the MDP, which is absorbing. An episode that the environment or
-    `max_steps` cuts short ends in the state it has reached. The choice of the last state is UNKNOWN.
+    mdp: that of the domain that `from_gymnasium` made of the environment. policy: (C,), of this MDP. An episode that
+    terminates ends in the last state of the MDP, which is absorbing. An episode that the environment or `max_steps`
+    cuts short ends in the state it has reached. The choice of the last state is UNKNOWN.
     """
     count = arrays.whole_number(n, "the number of demonstrations", least=1)
     limit = arrays.whole_number(max_steps, "max_steps", least=1)
@@ -290,7 +287,6 @@ def from_minari(domain: Domain, dataset: Any, *, state: Callable[[Any], Hashable
     """The episodes of a Minari dataset, or of a local dataset of this name.
 
     state: the name, or the number, of the state that an observation shows. Without it an observation is a whole number.
-
     An episode that terminated has reached the absorbing state. One that was truncated ends in its last observation.
     """
     if isinstance(dataset, str):

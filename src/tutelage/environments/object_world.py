@@ -83,10 +83,7 @@ class ObjectWorld(Readable):
         return vector(self.weights, "weights", len(OBJECT_TYPES), "types of objects")
 
     def domain(self, preferences: str | Sequence[str]) -> Domain:
-        """What the teacher and the learner both know: the MDP, the objects, and the preferences of the learner.
-
-        preferences: one of L1 .. L5, or names of preferences, such as ["green within 1 cell"].
-        """
+        """What teacher and learner both know. preferences: one of L1 .. L5, or names, as ["green within 1 cell"]."""
         states = np.arange(self.terminal + 1, dtype=np.int32)
         rewards = np.column_stack([np.isin(states, self.objects[kind]) for kind in OBJECT_TYPES])
         # The transition, (5 n^2 + 5, n^2 + 1). A blocked move stays: beyond the edge, each cell is repeated.
@@ -94,7 +91,6 @@ class ObjectWorld(Readable):
         wide = np.pad(cell, 1, mode="edge")
         moves = np.stack([wide[:-2, 1:-1], wide[1:-1, :-2], wide[2:, 1:-1], wide[1:-1, 2:], cell], axis=-1)
         next_state = np.append(moves.ravel(), np.full(len(ACTIONS), self.terminal, dtype=np.int32))
-        # From a cell with an object, each action has a second entry, which leads to the terminal state.
         ending = (self.end_probability * rewards.any(axis=1)).repeat(len(ACTIONS))
         starts = np.arange(len(next_state) + 1)
         stays = sparse.csr_array((1 - ending, next_state, starts))

@@ -123,10 +123,7 @@ def preference_names(preferences: str | Sequence[str]) -> tuple[str, ...]:
 def preference_features(
     preferences: str | Sequence[str], distractors: Mapping[str, Sequence[int]], size: int
 ) -> Matrix:
-    """(size * size + 1, d_c), phi_c(s): 1 within the distance of a distractor; 0 in the terminal state, the last.
-
-    preferences: as in `preference_names`. distractors: the cells of each colour.
-    """
+    """(size * size + 1, d_c), phi_c(s): 1 within the distance of a distractor; 0 in the terminal state, the last."""
     names = preference_names(preferences)
     features = np.zeros((size * size + 1, len(names)))
     for column, name in enumerate(names):

@@ -94,22 +94,15 @@ def street_map(seed: int, size: int = 7) -> tuple[tl.Domain, Vector]:
         streets.add_edge(str(one), str(other), **told)
         streets.add_edge(str(other), str(one), **told)
     start = {str(cell): 1 / (2 * size) for cell in grid.nodes if cell[0] == 0 or cell[0] == size - 1}
-    domain = tl.from_graph(
-        streets,
-        reward_attributes=["minutes", "litres"],
-        preference_attributes=["main"],
-        start=start,
-        goals=[str((size // 2, size // 2))],
-        discount=0.95,
-    )
+    costs: dict[str, Any] = {"reward_attributes": ["minutes", "litres"], "preference_attributes": ["main"]}
+    domain = tl.from_graph(streets, **costs, start=start, goals=[str((size // 2, size // 2))], discount=0.95)
     return limited(domain, np.array([-1.0, -0.3, 0.0]))
 
 
 def objects(seed: int) -> tuple[tl.Domain, Vector]:
     world = tl.object_world(7, seed)
     domain = world.domain("L3")
-    anywhere = domain.starting_in(np.full(domain.mdp.n_states, 1 / domain.mdp.n_states))
-    return limited(anywhere, world.true_weights)
+    return limited(domain.starting_in(np.full(domain.mdp.n_states, 1 / domain.mdp.n_states)), world.true_weights)
 
 
 def driving(seed: int) -> tuple[tl.Domain, Vector]:
@@ -228,7 +221,6 @@ def gains(rows: Sequence[Mapping[str, Any]]) -> list[Mean]:
 
 
 def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """What awareness gains: a panel for each world, a point for each learner and kind of preferences."""
     return draw_means(gains(rows), GAIN)
 
 

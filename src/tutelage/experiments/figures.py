@@ -19,19 +19,12 @@ from tutelage.pictures.world import draw_world, reward_scale, world_key
 from tutelage.roles import limits_of
 from tutelage.teachers.base import optimal_lesson
 
-# The world of Figures 1, 6 and 7. The start is top left, only the stars have a green cell next to them, and objects
-# never end the episode.
+# The world of Figures 1, 6 and 7: only the stars have a green cell next to them, and objects never end the episode.
 WORLD = tl.ObjectWorld(
-    size=6,
-    start=0,
-    objects={"star": (8, 34), "plus": (11, 24)},
-    distractors={"green": (9, 28), "yellow": (30,)},
-    discount=0.95,
-    end_probability=0.0,
+    6, 0, {"star": (8, 34), "plus": (11, 24)}, {"green": (9, 28), "yellow": (30,)}, discount=0.95, end_probability=0.0
 )
 # The largest share of discounted time near a green cell, and pushes of the line search that are large enough to see.
 LIMIT, PUSHES = 0.1, (2.0, 20.0)
-# The three policies of Figure 1, in the order of the result.
 LABELS = (r"$\pi_1 = \pi^*$", r"$\pi_2$", r"$\pi_3$")
 MEANINGS = ("the best of all", r"the learner's answer to $\pi^*$", "the best that the learner accepts")
 
@@ -198,10 +191,7 @@ def domain_picture(
     world: tl.ObjectWorld | None = None,
     learner: str = "L5",
 ) -> Figure:
-    """The last round in any domain: features shown, done and allowed; rewards over rounds; a map, if there is one.
-
-    limits: those of the learner, by name; empty where they are not known. world: that of the domain, if it is one.
-    """
+    """The last round in any domain. limits: those of the learner, if known. world: that of the domain, if it is one."""
     lesson = transcript.final.lesson
     response = transcript.final.response
     parts: dict[str, Callable[[Axes], object]] = {}
@@ -245,8 +235,9 @@ def plane_picture(domain: tl.Domain, learner: tl.Learner, final: tl.TaughtRound,
     reached = {"shown": final.lesson.expectation, "done": final.response.expectation.reward}
     points = {name: values[columns].tolist() for name, values in reached.items()}
     figure, (axes,) = panels_of(1, 7.0, 4.4)
-    reachable = tl.vertices(flat, tl.no_limits(flat))
-    draw_reachable(axes, reachable, accepted, points, arrows=[("shown", "done")], labels=names)
+    draw_reachable(
+        axes, tl.vertices(flat, tl.no_limits(flat)), accepted, points, arrows=[("shown", "done")], labels=names
+    )
     legend(figure, axes, ncols=4)
     return figure
 

@@ -1,7 +1,6 @@
 """What the rows of a sweep tell: means over cases, as numbers, as texts for tables, and as pictures.
 
-A case is a replicate of a group of domains, and its number is the mean over its seeds. Where a group has one replicate
-only, each seed is a case. So a seed that changes nothing in a domain is not counted as one more observation of it.
+A case is a replicate of a group of domains, its number the mean over seeds. Of a single replicate each seed is a case.
 """
 
 import math
@@ -179,7 +178,6 @@ def tables_of(several: Sequence[Mean]) -> list[Grid]:
 
 
 def as_text(mean: Mean) -> str:
-    """With its standard error, its share of the bound, and what failed."""
     if math.isnan(mean.reward):
         return "failed"
     error = "" if math.isnan(mean.standard_error) else f" ±{mean.standard_error:.2g}"
@@ -213,8 +211,7 @@ def draw_means(means: Sequence[Mean], of: str) -> Figure:
         axes.set_yticks(range(len(learners)), [learner.replace(", ", "\n", 1) for learner in learners], fontsize=7)
         axes.set(title=domain, xlabel=_words(of), ylim=(longest - 0.5, -0.5), xlim=scale([0.0, *ends], 0.12))
         axes.grid(axis="x", alpha=0.4)
-    n_columns = max(1, int(figure.get_figwidth() // 2))
-    legend(figure, *panels, loc="outside upper center", ncols=n_columns, fontsize=8)
+    legend(figure, *panels, loc="outside upper center", ncols=max(1, int(figure.get_figwidth() // 2)), fontsize=8)
     return figure
 
 
@@ -228,9 +225,8 @@ def draw_curves(several: Sequence[MeanCurve], of: str) -> Figure:
         places.setdefault((curve.domain, curve.learner), dict(none))[curve.teacher] = drawn
     by = several[0].by
     labels = ("round" if by == "round" else f"{by[2:]} shown", _words(of))
-    return rounds_figure(
-        [Panel("\n".join(place), [*curves.values()], labels=labels, group=place[0]) for place, curves in places.items()]
-    )
+    shown = [Panel("\n".join(place), [*each.values()], labels=labels, group=place[0]) for place, each in places.items()]
+    return rounds_figure(shown)
 
 
 def swept(rows: Sequence[AnyRow]) -> tuple[str, str] | None:

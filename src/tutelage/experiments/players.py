@@ -40,7 +40,6 @@ class Given:
 
     @classmethod
     def of(cls, name: str, made: Any, version: str = "") -> "Given":
-        """Refused unless it can be called, and can be sent to another process."""
         if not callable(made):
             raise InvalidInput(f"{name!r} must be a class or a function that makes the player, got {made!r}")
         preset = (made.args, made.keywords) if isinstance(made, partial) else ()

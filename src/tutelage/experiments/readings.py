@@ -1,7 +1,4 @@
-"""Sec. 6.2 under one joint reading: what the paper leaves open, as choices, and the values that fit the print best.
-
-A joint reading has one value of every choice, for all 63 numbers. The one whose means agree most often is reported.
-"""
+"""Sec. 6.2 under one joint reading: a value for each choice that the paper leaves open, with which most means agree."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,8 +67,7 @@ def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, b
 
     @cache
     def results(worlds: str, size: int, *taught: Any) -> list[Outcome] | None:
-        tasks = tasks_in(worlds, size, n_worlds * (batch + 1), *taught)
-        keys = [task.key for task in tasks[n_worlds * batch :]]
+        keys = [task.key for task in tasks_in(worlds, size, n_worlds * (batch + 1), *taught)[n_worlds * batch :]]
         return [rows[key].outcome for key in keys] if all(key in rows for key in keys) else None
 
     def cells(column: str, labels: Labels) -> tuple[Cell, ...]:
@@ -166,8 +162,7 @@ def _tally(cells: Sequence[Cell]) -> tuple[int, int, int]:
 def _choices(surveyed: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
     """Each value of each choice, the others as in the reading; compared are the numbers whose rows are there."""
     for name, label in ((name, label) for name, values in CHOICES.items() for label in values):
-        changed = {**reading, name: label}
-        places = [(place_of(column, reading), place_of(column, changed)) for column in NEEDS]
+        places = [(place_of(column, reading), place_of(column, {**reading, name: label})) for column in NEEDS]
         pairs = [pair for before, now in places for pair in zip(surveyed[before], surveyed.get(now, ()), strict=False)]
         gained = sum(_agrees(now) and not _agrees(before) for before, now in pairs)
         lost = sum(_agrees(before) and not _agrees(now) for before, now in pairs)

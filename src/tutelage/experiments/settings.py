@@ -26,7 +26,6 @@ N_WORLDS = 10
 # (name, value) pairs. An allowance by name is such pairs again.
 Options = tuple[tuple[str, Any], ...]
 ALLOWANCE = "violation_allowance"
-# The other options of this package's learner models.
 NUMBERS = ("mismatch_penalty", "violation_penalty", "max_steps")
 # The names by which a player may ask for the seed of its task.
 SEEDS = ("seed", "rng")
@@ -34,10 +33,7 @@ SEEDS = ("seed", "rng")
 
 @dataclass(frozen=True, slots=True)
 class LearnerSetting:
-    """A learner model by its name in `registry.LEARNER_MODELS`, and its options. given: the model itself, of a script.
-
-    n_sampled: the number of trajectories in which learner and teacher see each other; 0 for exact expectations.
-    """
+    """A learner model of the registry, or given by a script. n_sampled: trajectories; 0 for exact expectations."""
 
     model: str
     options: Options = ()
@@ -99,8 +95,8 @@ class Task:
     @property
     def settings(self) -> str:
         """All settings but the names of world and preferences, as JSON: files by content, code by its identity."""
-        told: dict[str, Any] = {"version": tutelage.__version__, "seed": self.seed}
-        told |= {"time_limit": self.time_limit, "file": None}
+        told: dict[str, Any] = {"version": tutelage.__version__, "seed": self.seed, "time_limit": self.time_limit}
+        told["file"] = None
         for key, setting in (("model", self.model), ("teacher", self.teacher)):
             values = {name: getattr(setting, name) for name in setting.__slots__ if name not in ("told", "given")}
             told[key] = values | ({"given": setting.given.identity} if setting.given else {})
@@ -123,7 +119,6 @@ class RowKey(NamedTuple):
 def tasks_in(
     world_set: str, size: int, n_worlds: int, learner: str, model: LearnerSetting, teacher: TeacherSetting
 ) -> list[Task]:
-    """The same task in each world of a set."""
     worlds = worlds_in(world_set, size, n_worlds)
     return [Task(world, learner, model, teacher, replicate=str(world)) for world in worlds]
 
@@ -131,13 +126,12 @@ def tasks_in(
 # Sec. 6.1 and App. B.1 -------------------------------------------------------------------------------------------
 AGNOSTIC = TeacherSetting("agnostic")
 BILEVEL = TeacherSetting("bilevel", (("max_cells", 16),))
-FRANK_WOLFE = TeacherSetting("bilevel_frank_wolfe", (("max_cells", 0),))
 # The columns of Table 1: the learner model, its teacher, and the printed column to compare with, if there is one.
 TABLE_1_COLUMNS = {
     "agnostic": ("published", AGNOSTIC, "agnostic"),
     "agnostic_exact_learner": ("soft", AGNOSTIC, ""),
     "bilevel": ("soft", BILEVEL, "bilevel"),
-    "bilevel_frank_wolfe": ("soft", FRANK_WOLFE, "bilevel"),
+    "bilevel_frank_wolfe": ("soft", TeacherSetting("bilevel_frank_wolfe", (("max_cells", 0),)), "bilevel"),
 }
 
 
@@ -194,6 +188,5 @@ UNTOLD_TEACHERS = (AGNOSTIC, BILEVEL, replace(VOLUME, max_rounds=12), ADAPTIVE_B
 
 def untold(learner: str) -> LearnerSetting:
     """A soft learner of Sec. 6.1 among the six preferences of L5, which alone the teacher is told."""
-    absent = preference_names("L5")[PREFERENCES[learner] :]
-    allowed = (*((name, 1e6) for name in absent), (OTHERS, 0.0))
+    allowed = (*((name, 1e6) for name in preference_names("L5")[PREFERENCES[learner] :]), (OTHERS, 0.0))
     return LearnerSetting("soft", (*soft_setting("soft", *PENALTIES[0]).options, (ALLOWANCE, allowed)))

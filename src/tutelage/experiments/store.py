@@ -16,7 +16,6 @@ import tutelage
 from tutelage.experiments.settings import RowKey
 from tutelage.outcomes import Unavailable
 
-# Marks a database as ours, and the version of its layout.
 APPLICATION_ID = 0x54757465
 LAYOUT = 3
 SCHEMA = """
@@ -30,11 +29,7 @@ create table if not exists results (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The result of one task.
-
-    detail: the settings, result: the result, both as JSON texts; equal results are equal texts. version, revision: of
-    the package that computed the row. seconds: of processor time; None where the process was killed.
-    """
+    """The result of one task. detail, result: settings and result, as JSON. seconds: None where a process was killed."""
 
     key: RowKey
     detail: str
@@ -50,7 +45,6 @@ class Row:
 
     @property
     def stored(self) -> tuple[Any, ...]:
-        """The columns of the store: its texts, their checksum, and the seconds."""
         texts = (*self.key, self.detail, self.result, self.version, self.revision)
         return (*texts, sha256(repr(texts).encode()).hexdigest(), self.seconds)
 

@@ -66,8 +66,7 @@ class Sweep(Readable):
             raise InvalidInput(f"no row has a number {of!r} in rounds")
         if by not in ("round", *EXTENTS):
             raise InvalidInput(f"by must be 'round', 'n_demonstrations' or 'n_steps', got {by!r}")
-        by_learner = means.by_learner(self.rows)
-        return [curve for learner in by_learner for curve in means.curves_of(learner, of, by, within)]
+        return [curve for each in means.by_learner(self.rows) for curve in means.curves_of(each, of, by, within)]
 
     def to_file(self, path: AnyPath) -> None:
         """Write the rows: .csv, .jsonl, .json, or .parquet, which needs pyarrow."""
@@ -129,10 +128,8 @@ def sweep(
     `learner` or `preference_features`. metrics: by name, functions of a round that return a number; by the names of
     their arguments they may ask for response, lesson, transcript, domain, true_weights, learner or seed. seeds: in
     place of the plan's. version: what rows say of the code that is given here. Without it they have a digest of the
-    code, and are computed again when the code changes.
-
-    jobs: processes on this machine. address: of a Dask scheduler, in their place. retry: compute the rows that failed
-    again. on_row: called after each row is stored.
+    code, and are computed again when the code changes. jobs: processes on this machine. address: of a Dask scheduler,
+    in their place. retry: compute the rows that failed again. on_row: called after each row is stored.
     """
     players = {"learners": learners, "teachers": teachers, "metrics": metrics}
     tasks, store = open_sweep(plan, out, retry=retry, **players, seeds=seeds, version=str(version))
@@ -179,7 +176,6 @@ def _asked(task: Task, n_limits: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _results(task: Task, row: Row, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The result, as plain values. A row that failed has no value for what was not measured."""
     result = row.outcome
     counts = result.get("counts", {})
     by_round = {name: result.get(key, []) for name, key in BY_ROUND.items()}

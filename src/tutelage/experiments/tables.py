@@ -25,7 +25,6 @@ Rows = Mapping[RowKey, Row]
 Outcome = Mapping[str, Any]
 PRINTED = json.loads(files("tutelage.experiments").joinpath("printed.json").read_text(encoding="utf-8"))
 SAME_WORLDS, OTHER_WORLDS = 0.011, 0.05
-# The columns of tables that are a teacher under certain conditions.
 VARIANTS = {"_exact_learner": ", exact learner", "_round_3": " (3rd)", "_end": " (end)"}
 MARKS = {"agrees": "=", "better": "+", "differs": "!"}
 WORLD_SET_NAMES = {"seeds": "seeds 0 to 9", "reachable": "reachable worlds", "text": "the text's worlds"}
@@ -120,14 +119,11 @@ class Cell:
 
     @property
     def spread(self) -> str:
-        """Whether our standard error agrees with the printed one, or is "wider" or "narrower".
-
-        They agree if an F-test of equal variances does not reject at 0.05 for a deviation rounded to the printed one.
-        """
+        """Our standard error beside the printed one, by an F-test at 0.05: "agrees", "wider" or "narrower"."""
         if self.printed is None or len(self.rewards) < 2:
             return ""
         least, most = (math.sqrt(fdtri(len(self.rewards) - 1, N_WORLDS - 1, level)) for level in (0.025, 0.975))
-        # Half of the last printed digit is 0.005.
+        # The test may use any deviation that rounds to the printed one.
         if self.estimate.error > most * (self.printed.deviation + 0.005):
             return "wider"
         return "narrower" if self.estimate.error < least * (self.printed.deviation - 0.005) else "agrees"

@@ -30,10 +30,7 @@ SHOWN = WorldName("published", 0, settings.SIZES[0])
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table or a figure. tasks: those that it needs, for a number of worlds. slow: those computed on request.
-
-    cells: of a table, from rows, and further tables, of how they compare with the print as a whole. draw: its figure.
-    """
+    """A table or a figure: the tasks it needs, those on request, its cells with further tables, and how it is drawn."""
 
     title: str
     tasks: Callable[[int], Iterable[Task]] = lambda _: ()
@@ -72,8 +69,8 @@ def rounds_target(
     """Rewards over rounds, one panel for each learner. panels: preferences and model, by their titles."""
 
     def tasks(title: str, n_worlds: int) -> list[Task]:
-        size = settings.SIZES[0]
-        return [task for each in teachers for task in tasks_in(world_set, size, n_worlds, *panels[title], each)]
+        first = (world_set, settings.SIZES[0], n_worlds)
+        return [task for teacher in teachers for task in tasks_in(*first, *panels[title], teacher)]
 
     def draw(rows: Rows, n_worlds: int) -> Figure:
         return figures.rounds_figure([panel(title, collected(tasks(title, n_worlds), rows)) for title in panels])
@@ -186,11 +183,7 @@ N_DEMO_TASKS = 2 * len(LEARNERS) + len(settings.KNOWING + settings.ADAPTIVE)
 def demo(
     world: WorldName, allowance: float, done: Callable[[str], object]
 ) -> tuple[dict[str, Any], list[Part], Figure]:
-    """What `tutelage demo` shows: five soft learners in one world, and L2, which adaptive teachers identify.
-
-    allowance: the discounted visits that L2 allows to each kind of cell it avoids. done: called after each task.
-    Returns the results as data, what is printed, and the picture.
-    """
+    """What `tutelage demo` shows: soft learners, and L2 with an allowance of visits. done: called after each task."""
     soft = figure_2(world)
     model = LearnerSetting("hard", ((settings.ALLOWANCE, allowance),))
     hard = [Task(world, "L2", model, teacher) for teacher in settings.KNOWING + settings.ADAPTIVE]

@@ -22,7 +22,6 @@ from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.registry import look_up
 
-# Of a user's domain: every preference that it has.
 ALL = "all"
 
 
@@ -41,8 +40,9 @@ class WorldName:
     def parse(cls, text: str) -> "WorldName":
         parts = re.fullmatch(rf"({'|'.join(GENERATORS)}):([+-]?\d+):([+-]?\d+)", text)
         if parts is None:
-            known = "a name is generator:seed:size, such as published:0:10 or text:3:15"
-            raise InvalidModel(f"{text!r} names no world; {known}")
+            raise InvalidModel(
+                f"{text!r} names no world; a name is generator:seed:size, such as published:0:10 or text:3:15"
+            )
         return cls(parts[1], int(parts[2]), int(parts[3]))
 
     def make(self) -> ObjectWorld:
