@@ -138,9 +138,7 @@ class Players(UserDict[str, Entry]):
             n_given = self.n_given + (known is not Knows.NOTHING)
             later = list(inspect.signature(maker).parameters.values())[n_given:]
             options = {each.name: each.default for each in later if type(each.default) in (int, float, str)}
-        made = {
-            key: Option(key.replace("_", " "), each) for key, each in options.items() if not isinstance(each, Option)
-        }
+        made = {key: Option(key.replace("_", " "), one) for key, one in options.items() if not isinstance(one, Option)}
         sentence = (inspect.getdoc(maker) or name).partition("\n")[0].rstrip(".")
         return Entry(label or name, about or sentence, maker, {**options, **made}, known, is_adaptive)
 

@@ -155,7 +155,7 @@ def _least_totals(mdp: MDP, is_end: Flags, cost: Vector, most: float) -> Vector:
 class _Pairs(NamedTuple):
     """The n pairs (s, rest) that can be visited, and their m choices, in order.
 
-    rests: (n, J), the steps left. owner: (m,), the pair of each choice. moves: sparse (m, n), numbers from one.
+    rests: (n, J), the steps left. owner: (m,), the pair of each choice. moves: sparse (m, n), transitions, from one.
     """
 
     states: Indices

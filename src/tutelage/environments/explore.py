@@ -38,7 +38,7 @@ def explore(
     time_limit: float | None = None,
     progress: OnProgress | None = None,
 ) -> Domain:
-    """A domain with the states that can be reached from the start; the states and the actions become its names.
+    """A domain with the states reached from the start, in the order found; the states and the actions become its names.
 
     start: a state, any hashable object, or a mapping from states to probabilities.
     actions(state): the names of the actions of a state. A state without actions is absorbing: its one choice, "stay",

@@ -135,6 +135,7 @@ def merged_ways(edges: Sequence[tuple[Hashable, Hashable]], kept: Collection[Has
     for way in ways:
         while (node := edges[way[-1]][1]) in passed:
             if node in (edges[number][0] for number in way):
+                # A ring without a way out.
                 return merged_ways(edges, {*kept, node})
             way.append(onward[edges[way[-1]][0], node])
     return ways

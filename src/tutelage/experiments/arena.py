@@ -102,7 +102,8 @@ def street_map(seed: int, size: int = 7) -> tuple[tl.Domain, Vector]:
 def objects(seed: int) -> tuple[tl.Domain, Vector]:
     world = tl.object_world(7, seed)
     domain = world.domain("L3")
-    return limited(domain.starting_in(np.full(domain.mdp.n_states, 1 / domain.mdp.n_states)), world.true_weights)
+    anywhere = domain.starting_in(np.full(domain.mdp.n_states, 1 / domain.mdp.n_states))
+    return limited(anywhere, world.true_weights)
 
 
 def driving(seed: int) -> tuple[tl.Domain, Vector]:

@@ -63,7 +63,7 @@ def illustrated() -> dict[str, Any]:
 
 
 def figure1(world: tl.ObjectWorld, result: Mapping[str, Any]) -> Figure:
-    """A world with the cells that the learner avoids, and the reachable expectations with three policies."""
+    """Figure 1: a world with the cells that the learner avoids, and the reachable expectations with three policies."""
     figure = Figure(figsize=(12.0, 4.6), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1.0, 1.7), squeeze=False)[0]
     grid = left.subplots()
@@ -191,7 +191,7 @@ def domain_picture(
     world: tl.ObjectWorld | None = None,
     learner: str = "L5",
 ) -> Figure:
-    """The last round in any domain. limits: those of the learner, if known. world: that of the domain, if it is one."""
+    """The last round in any domain. limits: the learner's, if they are known. world: the object world, if it is one."""
     lesson = transcript.final.lesson
     response = transcript.final.response
     parts: dict[str, Callable[[Axes], object]] = {}
@@ -235,9 +235,8 @@ def plane_picture(domain: tl.Domain, learner: tl.Learner, final: tl.TaughtRound,
     reached = {"shown": final.lesson.expectation, "done": final.response.expectation.reward}
     points = {name: values[columns].tolist() for name, values in reached.items()}
     figure, (axes,) = panels_of(1, 7.0, 4.4)
-    draw_reachable(
-        axes, tl.vertices(flat, tl.no_limits(flat)), accepted, points, arrows=[("shown", "done")], labels=names
-    )
+    reachable = tl.vertices(flat, tl.no_limits(flat))
+    draw_reachable(axes, reachable, accepted, points, arrows=[("shown", "done")], labels=names)
     legend(figure, axes, ncols=4)
     return figure
 

@@ -1,6 +1,6 @@
 """What the rows of a sweep tell: means over cases, as numbers, as texts for tables, and as pictures.
 
-A case is a replicate of a group of domains, its number the mean over seeds. Of a single replicate each seed is a case.
+A case is a replicate of a group of domains, with the mean over its seeds; of one replicate only, each seed is a case.
 """
 
 import math

@@ -33,7 +33,7 @@ SEEDS = ("seed", "rng")
 
 @dataclass(frozen=True, slots=True)
 class LearnerSetting:
-    """A learner model of the registry, or given by a script. n_sampled: trajectories; 0 for exact expectations."""
+    """A learner model of the registry, or of a script. n_sampled: trajectories shown; 0 for exact expectations."""
 
     model: str
     options: Options = ()
@@ -95,8 +95,8 @@ class Task:
     @property
     def settings(self) -> str:
         """All settings but the names of world and preferences, as JSON: files by content, code by its identity."""
-        told: dict[str, Any] = {"version": tutelage.__version__, "seed": self.seed, "time_limit": self.time_limit}
-        told["file"] = None
+        told: dict[str, Any] = {"version": tutelage.__version__, "seed": self.seed}
+        told |= {"time_limit": self.time_limit, "file": None}
         for key, setting in (("model", self.model), ("teacher", self.teacher)):
             values = {name: getattr(setting, name) for name in setting.__slots__ if name not in ("told", "given")}
             told[key] = values | ({"given": setting.given.identity} if setting.given else {})
@@ -180,13 +180,15 @@ def unknown_slow(n_worlds: int = N_WORLDS) -> Iterator[Task]:
         yield from tasks_in("reachable", size, n_worlds, learner, model, teacher)
 
 
-# Beyond the paper: soft learners with unknown parameters ---------------------------------------------------------
+# Beyond the paper ------------------------------------------------------------------------------------------------
+# Soft learners with unknown parameters: the teacher is told the six features of L5 alone.
 UNTOLD_LEARNERS = LEARNERS[1:]
 ADAPTIVE_BILEVEL = TeacherSetting("adaptive_bilevel", max_rounds=12)
 UNTOLD_TEACHERS = (AGNOSTIC, BILEVEL, replace(VOLUME, max_rounds=12), ADAPTIVE_BILEVEL)
 
 
 def untold(learner: str) -> LearnerSetting:
-    """A soft learner of Sec. 6.1 among the six preferences of L5, which alone the teacher is told."""
-    allowed = (*((name, 1e6) for name in preference_names("L5")[PREFERENCES[learner] :]), (OTHERS, 0.0))
+    """A soft learner of Sec. 6.1 among the six preferences of L5: those that it does not have are never exceeded."""
+    absent = preference_names("L5")[PREFERENCES[learner] :]
+    allowed = (*((name, 1e6) for name in absent), (OTHERS, 0.0))
     return LearnerSetting("soft", (*soft_setting("soft", *PENALTIES[0]).options, (ALLOWANCE, allowed)))

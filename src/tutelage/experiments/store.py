@@ -29,7 +29,7 @@ create table if not exists results (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The result of one task. detail, result: settings and result, as JSON. seconds: None where a process was killed."""
+    """The result of one task. detail, result: settings and result, as JSON. seconds: None if the process was killed."""
 
     key: RowKey
     detail: str
@@ -80,7 +80,8 @@ class Store:
         with self._open() as connection:
             stored = connection.execute("select * from results order by settings, world, learner, teacher").fetchall()
         for columns in stored:
-            row = Row(RowKey(*columns[:4]), *columns[4:8], seconds=columns[9])
+            detail, result, version, made, _, seconds = columns[4:]
+            row = Row(RowKey(*columns[:4]), detail, result, version, made, seconds)
             if row.stored == columns:
                 rows[row.key] = row
             else:

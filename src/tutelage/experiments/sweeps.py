@@ -49,7 +49,7 @@ class Sweep(Readable):
         return tuple(row for row in self.rows if row["failed"])
 
     def means(self, of: str = "reward", *, against: str | None = None) -> list[Mean]:
-        """By group of domains, learner and teacher. against: the teacher of the differences; by default the first."""
+        """The mean of a column by group, learner and teacher. against: whom differences are from; the first if None."""
         if not any(isinstance(row.get(of), int | float) for row in self.rows):
             raise InvalidInput(f"no row has a number {of!r}")
         if against is not None and against not in {row["teacher"] for row in self.rows}:

@@ -69,8 +69,8 @@ def rounds_target(
     """Rewards over rounds, one panel for each learner. panels: preferences and model, by their titles."""
 
     def tasks(title: str, n_worlds: int) -> list[Task]:
-        first = (world_set, settings.SIZES[0], n_worlds)
-        return [task for teacher in teachers for task in tasks_in(*first, *panels[title], teacher)]
+        size = settings.SIZES[0]
+        return [task for each in teachers for task in tasks_in(world_set, size, n_worlds, *panels[title], each)]
 
     def draw(rows: Rows, n_worlds: int) -> Figure:
         return figures.rounds_figure([panel(title, collected(tasks(title, n_worlds), rows)) for title in panels])

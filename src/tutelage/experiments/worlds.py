@@ -40,9 +40,8 @@ class WorldName:
     def parse(cls, text: str) -> "WorldName":
         parts = re.fullmatch(rf"({'|'.join(GENERATORS)}):([+-]?\d+):([+-]?\d+)", text)
         if parts is None:
-            raise InvalidModel(
-                f"{text!r} names no world; a name is generator:seed:size, such as published:0:10 or text:3:15"
-            )
+            known = "a name is generator:seed:size, such as published:0:10 or text:3:15"
+            raise InvalidModel(f"{text!r} names no world; {known}")
         return cls(parts[1], int(parts[2]), int(parts[3]))
 
     def make(self) -> ObjectWorld:
