@@ -24,7 +24,6 @@ from tutelage.data.files import AnyPath, open_regular
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel, needed_for
 
-# Names of cells: those of grids, and pairs of numbers.
 CELL = re.compile(r"(?:row |\()(\d{1,4}), (?:column )?(\d{1,4})\)?")
 SUFFIXES = (".graphml", ".gml", ".csv")
 NODE_COLUMNS = (("source", "target"), ("from", "to"), ("u", "v"))

@@ -148,7 +148,8 @@ def proof_figure(result: Mapping[str, Any]) -> Figure:
     gain = answer[1] - start[1]
     steepest = math.sqrt(gain / (lesson[1] - answer[1]))
     corner = np.array([start[0] + gain / steepest, answer[1]])
-    figure, (axes,) = panels_of(1, 8.4, 4.6)
+    figure = Figure(figsize=(8.4, 5.2), layout="constrained")
+    axes = figure.subplots()
     axes.fill(*corners.T, color="0.9", label=r"$\Omega_r^L$, what the learner accepts")
     axes.plot(*np.array([start, lesson, corner, start]).T, "k-", lw=1, label=r"the right triangle of the proof")
     axes.plot([start[0], corner[0]], [answer[1]] * 2, "r-", lw=3, label=r"where $\mu_L^{i+1}$ can be")
