@@ -153,7 +153,6 @@ def _learner_faults(make: Callable[[], Any], domain: Domain) -> Iterator[str]:
 
 
 def _teacher_faults(make: Callable[[], Any], learner: Learner) -> Iterator[str]:
-    """Advice, purity, bounds, files, processes."""
     teacher = make()
     weights = np.asarray(teacher.true_weights)
     if weights.shape != (teacher.domain.n_reward,) or not np.isfinite(weights).all():
@@ -213,7 +212,6 @@ def _lasting_faults(player: Any, domain: Domain, rounds: Transcript, lesson: Les
     yield from _differences(again, wanted, "after rounds that were saved and loaded, it goes on otherwise")
     try:
         cloudpickle.dumps(player)
-    # Objects raise anything when they are pickled.
     except Exception as error:
         yield f"it cannot be pickled, so it cannot be used by several processes: {type(error).__name__}: {error}"
         return
@@ -221,13 +219,11 @@ def _lasting_faults(player: Any, domain: Domain, rounds: Transcript, lesson: Les
         try:
             elsewhere = executor.submit(_next, player, saved, lesson).result()
             yield from _differences(elsewhere, wanted, "in another process it goes on otherwise")
-        # What the player raises there, or the end of its process.
         except Exception as error:
             yield f"in another process it fails: {type(error).__name__}: {error}"
 
 
 def _next(player: Any, rounds: Transcript, lesson: Lesson | None) -> Held:
-    """What a teacher advises after these rounds; what a learner answers to a lesson after them."""
     if lesson is None:
         return _held(player.adapt(rounds.rounds))
     return _held(respond_after(player, lesson, rounds.final.response))

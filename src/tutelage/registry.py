@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 ValueT = TypeVar("ValueT")
 MakerT = TypeVar("MakerT", bound=Callable[..., Any])
-# What makes a player: a class or a function, or "module:name" of one.
 Maker = str | Callable[..., Any]
 
 
@@ -66,11 +65,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A teacher or a learner model. label: as in the paper's tables. about: one sentence. options: what a user may set.
-
-    maker: called with the domain and the options; of a teacher with the domain, the true weights, and what it knows
-    about the learner. fixed: arguments of this variant.
-    """
+    """A teacher or a learner model; `players.toml` tells what the fields mean."""
 
     label: str
     about: str
@@ -82,7 +77,6 @@ class Entry:
 
     @property
     def made_by(self) -> Callable[..., Any]:
-        """The maker itself, imported now if the entry has only its name."""
         return resolve_name(self.maker) if isinstance(self.maker, str) else self.maker
 
     def checked(self, player: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,12 +138,9 @@ class Players(UserDict[str, Entry]):
             n_given = self.n_given + (known is not Knows.NOTHING)
             later = list(inspect.signature(maker).parameters.values())[n_given:]
             options = {each.name: each.default for each in later if type(each.default) in (int, float, str)}
-        read = dict(options)
-        for key, given in options.items():
-            if not isinstance(given, Option):
-                read[key] = Option(key.replace("_", " "), given)
+        made = {key: Option(key.replace("_", " "), one) for key, one in options.items() if not isinstance(one, Option)}
         sentence = (inspect.getdoc(maker) or name).partition("\n")[0].rstrip(".")
-        return Entry(label or name, about or sentence, maker, read, known, is_adaptive)
+        return Entry(label or name, about or sentence, maker, {**options, **made}, known, is_adaptive)
 
     def register(self, name: str, **told: Any) -> Callable[[MakerT], MakerT]:
         """A decorator that adds a player; the names of this package are taken, and a name can be typed."""

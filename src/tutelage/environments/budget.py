@@ -1,8 +1,7 @@
 """Limits that hold on every journey: the rest of the budget is a part of the state.
 
-A limit B on an expectation may be kept by a mixture of a journey below B and one above it. Here every trajectory of
-every policy keeps it. Let x(c) >= 0 be the feature, and h(s) the least total of it that a journey from s can still be
-sure to keep: h = 0 at the ends, and elsewhere
+Let x(c) >= 0 be the feature with limit B, and h(s) the least total of it that a journey from s can still be sure to
+keep: h = 0 at the ends, and elsewhere
 
     h(s) = min over choices c of s of   x(c) + max over possible next states s' of h(s')
 
@@ -11,9 +10,8 @@ A state of the new domain is (s, k): of the budget, h(s) + k * resolution is lef
     k' = k - ceil((x(c) + h(s') - h(s)) / resolution)
 
 and a choice is offered where k' >= 0 for each next state. What is said to be left is never more than what is left, so
-the total never exceeds B. A step along the way that uses least is not rounded at all. So a journey is lost only if its
-total is above B - n * resolution, where n is the number of its other steps; without rounding, where all totals are
-multiples of the resolution, none is lost. A total is not discounted, and a journey ends on arrival.
+the total never exceeds B. A step along the way that uses least is not rounded. So a journey is lost only if its total
+is above B - n * resolution, where n is the number of its other steps.
 """
 
 import math
@@ -37,8 +35,6 @@ from tutelage.outcomes import InfeasibleConstraints, InvalidInput, as_text, at_l
 USUAL_STEPS, MOST_STEPS = 50, 200
 # The rounding error of a total, relative to the limit.
 ROUNDING = 64 * EPSILON
-# Times the limit: how far the least total is looked for.
-FARTHEST_TOTAL = 100.0
 # The most pairs of states and rests, visited or not.
 MOST_PLACES = 10**8
 
@@ -56,7 +52,7 @@ def with_budget(
         negative anywhere. What counts in a goal is after the journey.
     resolution: the steps in which the rest is counted, for all features or by name, in their units. By default one in
         which all values of the feature are whole, if the limit has at most 200 of these, or else a fiftieth of the
-        limit. A journey close to its limit may be lost by rounding; none that is kept exceeds a limit.
+        limit. A journey close to its limit may be lost by rounding.
     max_states: a larger domain is refused.
 
     Choices that may exceed a limit, or after which the limits cut off every way to a goal, are left out, and so are
@@ -77,10 +73,7 @@ def usual_resolutions(domain: Domain, limits: Mapping[str, float]) -> dict[str, 
 
 
 class _Budget(NamedTuple):
-    """One budget. least: (S,), h of the module. units: (nnz,), the steps that each transition takes.
-
-    caps: (S,), the most steps that can be left above `least`; -1 where the limit is less than that.
-    """
+    """least: (S,), h. units: (nnz,), steps of each transition. caps: (S,), the most left above `least`; -1 for none."""
 
     name: str
     resolution: float
@@ -99,7 +92,7 @@ def _budget(mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: Any, resolu
         raise InvalidInput(f"the limit of {name!r} must not be negative, and its resolution must be positive")
     least = _least_totals(mdp, is_end, cost, most)
     if not least[mdp.initial > 0].max() <= most * (1 + ROUNDING):
-        far = FARTHEST_TOTAL * max(most, float(cost.max()))
+        far = 100 * max(most, float(cost.max()))
         totals = np.where(mdp.initial > 0, _least_totals(mdp, is_end, cost, far), -np.inf)
         place = mdp.names.describe_state(int(totals.argmax()))
         needed = float(totals.max())
@@ -107,7 +100,6 @@ def _budget(mdp: MDP, is_end: Flags, name: str, cost: Vector, limit: Any, resolu
         excess = np.array([needed - most])
         message = f"no journey from {place} is sure to keep {name!r} within {most:g}; {says}"
         raise InfeasibleConstraints((name,), excess, excess, message)
-    # The rounding error of a total, in steps.
     slack = ROUNDING * max(most / step, 1.0)
     with np.errstate(invalid="ignore"):
         used = (cost + least[mdp.transition.indices] - least[owner]) / step - slack
@@ -150,11 +142,7 @@ def _usual_step(cost: Vector, limit: float) -> float:
 
 
 def _least_totals(mdp: MDP, is_end: Flags, cost: Vector, most: float) -> Vector:
-    """(S,), h of the module; infinite where it is above `most`.
-
-    Where each choice leads to one state, of the journeys that arrive, if there are any; otherwise of those which may
-    also be endless, because what chance allows cannot be promised.
-    """
+    """(S,), h, infinite above `most`. A journey may be endless where chance decides, or where none arrives."""
     arriving = np.full(mdp.n_states, np.inf)
     if mdp.transition.nnz == mdp.n_choices:
         arriving = least_totals(mdp, cost, np.where(is_end, 0.0, np.inf))
@@ -165,10 +153,9 @@ def _least_totals(mdp: MDP, is_end: Flags, cost: Vector, most: float) -> Vector:
 
 
 class _Pairs(NamedTuple):
-    """The pairs (s, rest) that can be visited, and their choices, in order.
+    """The n pairs (s, rest) that can be visited, and their m choices, in order.
 
-    states: (n,). rests: (n, J), the steps left of each budget. owner: (m,), the pair that offers each choice. choice:
-    (m,), in the MDP. moves: sparse (m, n), the number of each transition in the MDP, from one. initial: (n,).
+    rests: (n, J), the steps left. owner: (m,), the pair of each choice. moves: sparse (m, n), transitions, from one.
     """
 
     states: Indices
@@ -248,13 +235,11 @@ def _arriving(owner: Indices, moves: SparseRows, is_end: Flags) -> Flags:
 
 
 def _graph(owner: Indices, moves: SparseRows) -> SparseRows:
-    """(n, n), the moves from state to state."""
     n = moves.shape[1]
     return sparse.csr_array((np.ones(moves.nnz), (owner[choice_of_entry(moves)], moves.indices)), (n, n))
 
 
 def _built(domain: Domain, budgets: list[_Budget], pairs: _Pairs) -> Domain:
-    """The domain of the pairs; its names say what is left."""
     mdp, known = domain.mdp, domain.mdp.names
     states, choice = pairs.states, pairs.choice
     rests = []

@@ -1,7 +1,4 @@
-"""The states of a model are found from its start, breadth first.
-
-The model is given as functions (`explore`), or is a Gymnasium environment without a table (`explore_gymnasium`).
-"""
+"""The states of a model, given as functions or by a Gymnasium environment, are found from its start, breadth first."""
 
 import copy
 import pickle
@@ -19,7 +16,6 @@ from tutelage.model.mdp import MDP, Domain
 from tutelage.model.names import LAST_STATE, is_hashable
 from tutelage.outcomes import InvalidInput, InvalidModel, OnProgress, report, watched
 
-# The default of max_states.
 LARGEST_MODEL = 1_000_000
 # Of the environment before a step, the action, and the environment after it.
 StepFeatures = Callable[[Any, int, Any], Any]
@@ -42,7 +38,7 @@ def explore(
     time_limit: float | None = None,
     progress: OnProgress | None = None,
 ) -> Domain:
-    """A domain with the states that can be reached from the start, in the order in which they are found.
+    """A domain with the states reached from the start, in the order found; the states and the actions become its names.
 
     start: a state, any hashable object, or a mapping from states to probabilities.
     actions(state): the names of the actions of a state. A state without actions is absorbing: its one choice, "stay",
@@ -54,8 +50,6 @@ def explore(
     max_states: a model with more states is refused.
     time_limit: seconds, after which `OutOfTime` is raised.
     progress: called at every thousandth state with the number of explored states, and the number that waits as the gap.
-
-    The states and the actions become the names of the domain.
     """
     given = start if isinstance(start, Mapping) else {check_hashable(start, "the start"): 1.0}
     if not given:
@@ -90,10 +84,9 @@ def explore_gymnasium(
 
     Steps that terminate lead to one more state, "end", which is absorbing with zero features. A limit on the number of
     steps is ignored. max_states, time_limit, progress: as of `explore`.
-
-    The states are found by stepping copies. So `step` must be deterministic, and copies of all attributes independent
-    of the environment. A step that draws from `np_random` is noticed and refused. So are two states of one key, where
-    they behave differently on 20 random walks of 50 steps from the start.
+    The states are found by stepping copies, so `step` must be deterministic, and copies of all attributes independent
+    of the environment. A step that draws from `np_random` is refused, and so are two states of one key that behave
+    differently on 20 random walks of 50 steps from the start.
     """
     names = _named_actions(env, actions)
     env.reset(seed=seed)
@@ -151,7 +144,6 @@ def _explored(
     if not any(steps):
         raise InvalidModel("no state has an action, so there are no features; give the start an action")
     rows = sparse.csr_array((probabilities, columns, ends), (len(steps), len(states)))
-    # The first states were found first.
     initial = np.append(list(start.values()), np.zeros(len(states) - len(start)))
     # A stay takes one unit of time.
     times = None if duration is None else [duration(*step) if step else 1.0 for step in steps]
@@ -162,7 +154,6 @@ def _explored(
 
 
 def _pairs(state: Any, action: Hashable, listed: Any) -> list[tuple[float, Hashable]]:
-    """The outcomes of an action, checked."""
     try:
         pairs = [(0.0 + probability, after) for probability, after in listed]
         hash(tuple(pairs))
@@ -183,11 +174,8 @@ def _features(
     owner = choice_of_entry(rows) if on_arrival else np.arange(mdp.n_choices)
     places = np.flatnonzero(np.array([step is not None for step in steps])[owner])
     taken: Any = [steps[choice] for choice in owner[places]]
-    if on_arrival:
-        after = map(mdp.names.state_name, rows.indices[places])
-        values = [function(*step, state) for step, state in zip(taken, after, strict=True)]
-    else:
-        values = [function(*step) for step in taken]
+    after = [(mdp.names.state_name(state),) for state in rows.indices[places]] if on_arrival else [()] * len(taken)
+    values = [function(*step, *state) for step, state in zip(taken, after, strict=True)]
     known, given = feature_matrix(values, names, kind, lambda row: _place(*taken[row]))
     columns = feature_names(given, known.shape[1], kind)
     matrix = np.zeros((len(owner), len(columns)))
@@ -200,7 +188,6 @@ def _place(state: Any, action: Hashable) -> str:
 
 
 def check_hashable(state: Any, what: str) -> Any:
-    """The state; refused if it cannot be a key of a dict."""
     if not is_hashable(state):
         raise InvalidModel(f"{what} {state!r} is not hashable; give a tuple, a string or a frozen dataclass")
     return state
@@ -217,8 +204,8 @@ def _copied(env: Any) -> Any:
 class _Copies:
     """Copies of an environment in the states that wait to be explored, and the outcomes known so far.
 
-    actions: their numbers by name. known: by key and name of the action, the next key and the features of the step.
-    held: the copy in each state by its key, None once it is explored. before: the copy in the state that is explored.
+    known: by key and name of the action, the next key and the features of the step. held: the copy in each state by its
+    key, None once it is explored. before: the copy in the state that is explored.
     """
 
     key: Callable[[Any], Hashable]
@@ -229,7 +216,6 @@ class _Copies:
     before: Any = None
 
     def offered(self, key: Any) -> tuple[Hashable, ...]:
-        """The actions of a state, which is explored from now on; none of the end."""
         self.before, self.held[key] = self.held[key], None
         return () if key == LAST_STATE else tuple(self.actions)
 
@@ -240,7 +226,6 @@ class _Copies:
         return [(1.0, outcome["next"])]
 
     def measured(self, kind: str) -> Callable[[Any, Hashable], Any]:
-        """The features of the known steps, as a function of a key and an action."""
         return lambda key, action: self.known[key, action][kind]
 
     def key_of(self, env: Any) -> Any:
@@ -250,7 +235,6 @@ class _Copies:
         return key
 
     def _step(self, before: Any, action: Hashable) -> tuple[dict[str, Any], Any]:
-        """The outcome of an action in a copy of the environment, and the copy."""
         after = _copied(before)
         number = self.actions[action]
         drawn = _random_state(after)

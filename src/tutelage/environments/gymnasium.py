@@ -2,9 +2,7 @@
 
 An environment can become a domain if it has a table `P`: state -> action -> a list of (probability, next state, reward,
 terminated), as FrozenLake, CliffWalking and Taxi have. The domain has one more state than the table, the last, and
-every transition that terminates leads there. This state is absorbing and has zero reward. Like the terminal state of an
-object world it has as many choices as any state, so a learner still gains causal entropy after the end of an episode
-and has no reason to delay the end. The domain ignores a limit on the number of steps.
+every transition that terminates leads there. This state is absorbing, has zero reward and as many choices as any state.
 """
 
 import operator
@@ -26,7 +24,6 @@ from tutelage.outcomes import InvalidModel, needed_for
 if TYPE_CHECKING:
     from tutelage.environments.domain_env import DomainEnv
 
-# The names of the actions 0, 1, ... by the class of the environment.
 ACTIONS = {
     "FrozenLakeEnv": ("left", "down", "right", "up"),
     "CliffWalkingEnv": ("up", "right", "down", "left"),
@@ -59,8 +56,7 @@ def from_gymnasium(
 
     Features are an array or a function of the numbers of a state and an action. An array (n, k), with one row per state
     of the environment, and a function of a state count on arrival: a choice has the mean over its next states, and a
-    demonstration what happened. So a hole that ends the episode counts, and the first state of an episode does not. An
-    array (n, A, k), with one row per state and action, and a function of both count when the action is taken; a
+    demonstration what happened. An array (n, A, k) and a function of state and action count when the action is taken; a
     function of a state, an action and the next state counts on arrival. A function returns a number, a sequence or a
     dict. All outcomes of a choice that end the episode lead to the same state: each counts the mean of these.
     """
@@ -68,7 +64,6 @@ def from_gymnasium(
     outcomes = _outcomes(table)
     end = len(table)
     counts = [len(actions) for actions in table]
-    # Repeated next states are summed. The last state leads to itself.
     moves = outcomes.at_moves(outcomes.probability, (sum(counts), end + 1))
     stays = sparse.eye_array(end + 1, format="csr")[[end] * max(counts)]
     if initial is None:
@@ -91,10 +86,7 @@ def from_gymnasium(
 
 
 def environment_domain(env: Any, discount: float, *, with_cells: bool) -> Domain:
-    """The domain that `tutelage import gymnasium` writes: with a preference feature for each action.
-
-    with_cells: with a reward feature for the arrival in each state, too.
-    """
+    """The domain that `tutelage import gymnasium` writes. with_cells: with a reward feature for each state, too."""
     domain = from_gymnasium(env, discount=discount)
     *states, last = [domain.state_name(state) for state in range(domain.mdp.n_states)]
     actions = dict.fromkeys(domain.choice_name(choice) for choice in range(domain.mdp.n_choices))
@@ -112,7 +104,6 @@ def _names(
 ) -> tuple[Sequence[Hashable] | None, Sequence[Hashable] | None]:
     """The names of all states and choices, with those of the last state; those known by the class, if not given."""
     inner = getattr(env, "unwrapped", env)
-    kind = type(inner).__name__
     made_of = getattr(inner, "domain", None)
     numbers = [number for listed in table for number, _ in listed]
     for given, count, name in ((states, len(table), "state_names"), (actions, 1 + max(numbers), "action_names")):
@@ -124,11 +115,10 @@ def _names(
         states = GridNames(states.n_rows, states.n_columns)
     elif states is not None:
         last = LAST_STATE
-        # Different from the names of the other states.
         while last in states:
             last = f"{last} of the episode"
         states = [*states, last]
-    called = ACTIONS.get(kind, ()) if actions is None else actions
+    called = ACTIONS.get(type(inner).__name__, ()) if actions is None else actions
     of_choices = getattr(made_of, "choice_names", None)
     if max(numbers) < len(called):
         of_choices = [called[number] for number in numbers]
@@ -140,7 +130,6 @@ def _names(
 
 
 def _known_states(inner: Any, n_states: int) -> Sequence[Hashable] | None:
-    """The names of the states of FrozenLake, CliffWalking and Taxi."""
     kind = type(inner).__name__
     if kind in ("FrozenLakeEnv", "CliffWalkingEnv"):
         n_rows, n_columns = inner.desc.shape if kind == "FrozenLakeEnv" else inner.shape
@@ -211,7 +200,6 @@ def transition_table(env: Any) -> Table:
 
 
 def _entries(level: Any, name: str) -> tuple[tuple[int, Any], ...]:
-    """The entries of a mapping or of a list, ordered by number."""
     if not isinstance(level, Iterable):
         raise InvalidModel(f"{name} must be a mapping or a list, got {level!r}")
     entries = dict(level if isinstance(level, Mapping) else enumerate(level))
@@ -224,10 +212,7 @@ def _entries(level: Any, name: str) -> tuple[tuple[int, Any], ...]:
 
 
 class _Outcomes(NamedTuple):
-    """The outcomes of all choices, one entry each, without those of the last state.
-
-    next_state: in the environment. after: in the domain, the last state where the outcome terminates.
-    """
+    """The outcomes of all choices but those of the last state. after: the next state, or the last if it terminates."""
 
     choice: Indices
     probability: Vector
@@ -236,12 +221,10 @@ class _Outcomes(NamedTuple):
     after: Indices
 
     def at_moves(self, values: Vector, shape: tuple[int, int]) -> SparseRows:
-        """The sums of a value for each outcome, by choices and states of the domain."""
         return sparse.csr_array((values, (self.choice, self.after)), shape)
 
 
 def _outcomes(table: Table) -> _Outcomes:
-    """The outcomes as arrays. That they are distributions is checked by the MDP."""
     end = len(table)
     form = "(probability, next state, reward, terminated)"
     rows: list[tuple[int, float, int, float, int]] = []
@@ -268,11 +251,9 @@ def record_demonstrations(
 ) -> Demonstrations:
     """n episodes played in the environment itself.
 
-    mdp: the MDP of the domain that `from_gymnasium` made of the environment.
-    policy: (C,), a policy of that MDP.
-
-    An episode that terminates ends in the last state of the MDP, which is absorbing. An episode that the environment or
-    `max_steps` cuts short ends in the state it has reached. The choice of the last state is UNKNOWN.
+    mdp: that of the domain that `from_gymnasium` made of the environment. policy: (C,), of this MDP. An episode that
+    terminates ends in the last state of the MDP, which is absorbing. An episode that the environment or `max_steps`
+    cuts short ends in the state it has reached. The choice of the last state is UNKNOWN.
     """
     count = arrays.whole_number(n, "the number of demonstrations", least=1)
     limit = arrays.whole_number(max_steps, "max_steps", least=1)
@@ -306,7 +287,6 @@ def from_minari(domain: Domain, dataset: Any, *, state: Callable[[Any], Hashable
     """The episodes of a Minari dataset, or of a local dataset of this name.
 
     state: the name, or the number, of the state that an observation shows. Without it an observation is a whole number.
-
     An episode that terminated has reached the absorbing state. One that was truncated ends in its last observation.
     """
     if isinstance(dataset, str):

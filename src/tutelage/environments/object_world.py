@@ -1,15 +1,10 @@
 """The paper's object worlds (Sec. 6): a grid with stars, pluses and dots to collect, and coloured cells to avoid.
 
-The states are the n * n cells, row by row, and one terminal state, the last. Each state has five deterministic actions;
-a move off the grid stays. From a cell with an object, *every* action leads to the terminal state with the end
-probability, and otherwise to the same cell as without the object.
-
-The terminal state is an ordinary absorbing state with all five actions. Its features and its reward are zero. A learner
-that values causal entropy gains log 5 / (1 - discount) of it there. With value zero instead, this learner would avoid
-every object.
+The states are the n * n cells, row by row, and one terminal state, the last: absorbing, with all five actions and
+without reward. Actions are deterministic; a move off the grid stays. From a cell with an object, *every* action leads
+to the terminal state with the end probability, and otherwise to the same cell as without the object.
 
 A world is also a JSON text, such as {"size": 5, "start": 0, "objects": {"star": [24]}, "distractors": {"green": [18]}}.
-A type or colour that is not named has no cells, and the other fields are optional.
 """
 
 import json
@@ -29,14 +24,11 @@ from tutelage.outcomes import InvalidModel
 
 ACTIONS = ("up", "left", "down", "right", "stay")
 DEFAULT_WEIGHTS = (1.0, 0.9, 0.2)
-
 # The largest grid whose choices can be counted in 32 bits.
 LONGEST_SIDE = 20_000
-
 REQUIRED = ("size", "start", "objects", "distractors")
 ORIGIN = ("generator", "seed")
 OPTIONAL = ("discount", "end_probability", "weights", *ORIGIN)
-
 GENERATORS = {"published": placement.published_placement, "text": placement.text_placement}
 
 
@@ -44,13 +36,11 @@ GENERATORS = {"published": placement.published_placement, "text": placement.text
 class ObjectWorld(Readable):
     """A grid world with objects and distractors, and its true reward weights.
 
-    size: n, for n * n cells; cell (row, column) has index row * n + column.
-    start: the cell of the first state.
+    size: n, for n * n cells; cell (row, column) has index row * n + column. start: the cell of the first state.
     objects: the cells of each type: star, plus, dot; a cell holds at most one object.
     distractors: the cells of each colour: green, yellow; a cell has at most one colour. A distractor may lie on an
         object or on the start. On the start, every policy violates a preference against its cell.
     generator: the origin of the placement: "published", "text" or "hand". seed: of the generator; None for "hand".
-    discount, end_probability: of the MDP.
     weights: w_r*, one per type.
     """
 
@@ -84,7 +74,7 @@ class ObjectWorld(Readable):
 
     @property
     def terminal(self) -> int:
-        """The index of the terminal state, which follows the last cell."""
+        """The index of the terminal state."""
         return self.size * self.size
 
     @property
@@ -93,19 +83,14 @@ class ObjectWorld(Readable):
         return vector(self.weights, "weights", len(OBJECT_TYPES), "types of objects")
 
     def domain(self, preferences: str | Sequence[str]) -> Domain:
-        """What the teacher and the learner both know: the MDP, the objects, and the preferences of the learner.
-
-        preferences: one of L1 .. L5, or names of preferences, such as ["green within 1 cell"].
-        """
+        """What teacher and learner both know. preferences: one of L1 .. L5, or names, as ["green within 1 cell"]."""
         states = np.arange(self.terminal + 1, dtype=np.int32)
-        # phi_r(s) is 1 for the type of the object in a cell, and 0 in the terminal state.
         rewards = np.column_stack([np.isin(states, self.objects[kind]) for kind in OBJECT_TYPES])
         # The transition, (5 n^2 + 5, n^2 + 1). A blocked move stays: beyond the edge, each cell is repeated.
         cell = states[:-1].reshape(self.size, self.size)
         wide = np.pad(cell, 1, mode="edge")
         moves = np.stack([wide[:-2, 1:-1], wide[1:-1, :-2], wide[2:, 1:-1], wide[1:-1, 2:], cell], axis=-1)
         next_state = np.append(moves.ravel(), np.full(len(ACTIONS), self.terminal, dtype=np.int32))
-        # From a cell with an object, each action has a second entry, which leads to the terminal state.
         ending = (self.end_probability * rewards.any(axis=1)).repeat(len(ACTIONS))
         starts = np.arange(len(next_state) + 1)
         stays = sparse.csr_array((1 - ending, next_state, starts))

@@ -2,10 +2,6 @@
 
 There are two objects of each type. One green distractor lies on a star, and one beside the other star. One yellow
 distractor lies at distance 1 from a plus, and one at distance 2 from the other.
-
-The learners L1 .. L5 stay away from the neighbourhoods of distractors. "At a distance of k cells" means *within* k
-cells, as in Figure 1 ("within a 3x3 neighborhood, i.e., 1-cell distance"). So the features of one colour are nested:
-within 0 implies within 1 implies within 2.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,16 +13,12 @@ from numpy.typing import NDArray
 from tutelage.arrays import Matrix
 from tutelage.outcomes import InvalidModel
 
-OBJECT_TYPES = ("star", "plus", "dot")
-
 Source = np.random.RandomState | np.random.Generator
+OBJECT_TYPES = ("star", "plus", "dot")
 COLOURS = ("green", "yellow")
-
-# The columns of phi_c in the paper's order, by the names in constraints, tables and pictures: (colour, distance), the
-# feature that is 1 within this distance of a distractor of this colour.
+# The columns of phi_c in the paper's order: 1 within this distance of a distractor of this colour.
 NAMED = {f"{colour} within {k} cell{'' if k == 1 else 's'}": (colour, k) for colour in COLOURS for k in (0, 1, 2)}
-
-# Each learner of the paper has the first columns as its preferences; this is their number.
+# The preferences of each learner of the paper are the first of these columns; their number.
 PREFERENCES = {"L1": 0, "L2": 2, "L3": 4, "L4": 5, "L5": 6}
 
 
@@ -56,10 +48,9 @@ class Placement(NamedTuple):
 def published_placement(size: int, seed: int) -> Placement:
     """The worlds of the published experiments; all draws come from one legacy RandomState, in this order.
 
-    The start is the centre, or one of the four central cells of an even grid, and its 3x3 block stays empty. Draw i of
-    the objects has type i mod 3. The first star and the first plus are those of lower index. Then follow a green at
-    distance 1 from the first star, a green on the second star (no draw), a yellow at distance 2 from the first plus,
-    and one at distance 1 from the second plus.
+    The start is the centre, or one of the four central cells of an even grid, and its 3x3 block stays empty. The first
+    star and the first plus are those of lower index. Then follow a green at distance 1 from the first star, a yellow at
+    distance 2 from the first plus, and one at distance 1 from the second plus.
     """
     source = np.random.RandomState(seed)
     start = size * size // 2
@@ -132,10 +123,7 @@ def preference_names(preferences: str | Sequence[str]) -> tuple[str, ...]:
 def preference_features(
     preferences: str | Sequence[str], distractors: Mapping[str, Sequence[int]], size: int
 ) -> Matrix:
-    """(size * size + 1, d_c), phi_c(s): 1 within the distance of a distractor; 0 in the terminal state, the last.
-
-    preferences: as in `preference_names`. distractors: the cells of each colour.
-    """
+    """(size * size + 1, d_c), phi_c(s): 1 within the distance of a distractor; 0 in the terminal state, the last."""
     names = preference_names(preferences)
     features = np.zeros((size * size + 1, len(names)))
     for column, name in enumerate(names):

@@ -1,8 +1,7 @@
 """Road maps from files, road maps without bends, and where the states of a domain lie.
 
-A soft learner wanders along short edges for their entropy: at a bend of a street it may turn back, and each bend is
-one more place to do so. Where a traveller from any neighbour has only one way on, but for turning back, there is
-nothing to decide, so edges e_1, e_2, ... one after the other may be one choice, with
+A soft learner wanders along short edges for their entropy, as it may turn back at each bend of a street. Where there is
+only one way on, there is nothing to decide, so edges e_1, e_2, ... one after the other may be one choice, with
 
     features  phi(e_1) + discount(e_1) phi(e_2) + ...        discount  discount(e_1) discount(e_2) ...
 
@@ -25,10 +24,8 @@ from tutelage.data.files import AnyPath, open_regular
 from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidModel, needed_for
 
-# The names of cells by row and column: those of grids, and pairs of numbers.
 CELL = re.compile(r"(?:row |\()(\d{1,4}), (?:column )?(\d{1,4})\)?")
 SUFFIXES = (".graphml", ".gml", ".csv")
-# The columns of an edge list that name the nodes of an edge.
 NODE_COLUMNS = (("source", "target"), ("from", "to"), ("u", "v"))
 
 
@@ -38,7 +35,6 @@ def read_graph(path: AnyPath, *, is_directed: bool = True) -> Any:
     The first line of a CSV file names its columns: source and target (or from and to, or u and v), and the attributes.
     Columns source_x, source_y, target_x and target_y (or from_x and so on) are the coordinates of the nodes.
     is_directed: of a CSV file; the others say it themselves.
-
     Texts that are numbers, truth values or lists become these, because OSMnx writes all attributes as texts.
     """
     with needed_for("reading a graph", "graph"):
@@ -122,10 +118,7 @@ def ways(domain: Domain, choices: Indices, at: Matrix) -> tuple[Indices, Indices
 
 
 def merged_ways(edges: Sequence[tuple[Hashable, Hashable]], kept: Collection[Hashable]) -> list[list[int]]:
-    """The edges between the nodes that do not have one way through, each as the numbers of the edges that it takes.
-
-    edges: (node, next node). kept: nodes that stay, such as starts and goals.
-    """
+    """The numbers of the edges of each way between nodes that stay: those in `kept`, and those with several ways on."""
     leaving = defaultdict[Hashable, list[int]](list)
     incoming = defaultdict[Hashable, set[Hashable]](set)
     for number, (node, after) in enumerate(edges):

@@ -1,8 +1,4 @@
-"""The arena: teachers and learners of the literature against each other, with and without preferences.
-
-`docs/arena.md` has what takes part, the budget that all teachers have, and what came out. The bound of a cell is the
-reward of the best policy, within the limits where they are hard: no lesson gets more.
-"""
+"""The arena of `docs/arena.md`: teachers and learners of the literature against each other, and their preferences."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,16 +23,13 @@ BOUND = "the bound itself"
 GAIN = "reward with aware teachers less without"
 LEARNERS = ("maximum entropy", "projection", "sequential", "cloning", "Bayesian", "apprentice")
 TEACHERS = ("random", "set cover", "omniscient", "black box", "curriculum")
-# Demonstrations of a lesson, rounds, and candidates: the budget that all teachers have.
 N_SHOWN, N_ROUNDS, N_CANDIDATES = 2, 6, 10
 STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))
-# Deep-sea-treasure as MO-Gymnasium has it: the row of the treasure in each column but the last, its worth, and from
-# which row on water is deep.
+# Deep-sea-treasure: the row of the treasure in each column but the last, the first row of deep water, and the worths.
 DEPTHS, DEEP = (1, 2, 3, 4, 4, 4, 7, 7, 9, 10), 4
 TREASURES = (0.7, 8.2, 11.5, 14.0, 15.1, 16.1, 19.6, 20.3, 22.4, 23.7)
 # C_r and C_c of soft learners, and the limits as a share of the way from the least counts to those of the optimum.
 MISMATCH, VIOLATION, LIMIT_SHARE = 5.0, 2.0, 0.3
-# What the sequential learner does of each lesson.
 GRADIENT: Mapping[str, Any] = {"rate": 0.5, "n_steps": 5}
 
 
@@ -44,8 +37,8 @@ def limited(domain: tl.Domain, weights: Vector) -> tuple[tl.Domain, Vector]:
     """The domain with preference features in units of what its learner accepts, so that every limit is one."""
     strictest = tl.strictest_policy(domain, weights, tl.preference_limits(domain, 0.0))
     optimum = tl.solve_hard(domain.mdp, domain.reward_features @ weights).policy
-    least, wanted = strictest.expectation.preference, tl.expectation(domain, optimum).preference
-    accepted = least + np.maximum(LIMIT_SHARE * (wanted - least), 1e-3)
+    least = strictest.expectation.preference
+    accepted = least + np.maximum(LIMIT_SHARE * (tl.expectation(domain, optimum).preference - least), 1e-3)
     return domain.with_matrices(domain.reward_features, domain.preference_features / accepted), weights
 
 
@@ -65,7 +58,6 @@ def feature_grid(seed: int, size: int = 6, n_features: int = 4) -> tuple[tl.Doma
     features = np.eye(n_features)[rng.integers(n_features, size=size * size)]
     weights = rng.normal(size=n_features)
     weights /= np.linalg.norm(weights)
-    # The learner would rather avoid what pays best.
     avoided = features[:, [int(weights.argmax())]]
     names = tuple(f"feature {k}" for k in range(n_features))
     return limited(tl.Domain(mdp, features, avoided, names, ("the best feature",)), weights)
@@ -102,19 +94,12 @@ def street_map(seed: int, size: int = 7) -> tuple[tl.Domain, Vector]:
         streets.add_edge(str(one), str(other), **told)
         streets.add_edge(str(other), str(one), **told)
     start = {str(cell): 1 / (2 * size) for cell in grid.nodes if cell[0] == 0 or cell[0] == size - 1}
-    domain = tl.from_graph(
-        streets,
-        reward_attributes=["minutes", "litres"],
-        preference_attributes=["main"],
-        start=start,
-        goals=[str((size // 2, size // 2))],
-        discount=0.95,
-    )
+    costs: dict[str, Any] = {"reward_attributes": ["minutes", "litres"], "preference_attributes": ["main"]}
+    domain = tl.from_graph(streets, **costs, start=start, goals=[str((size // 2, size // 2))], discount=0.95)
     return limited(domain, np.array([-1.0, -0.3, 0.0]))
 
 
 def objects(seed: int) -> tuple[tl.Domain, Vector]:
-    """An object world of the paper, started anywhere."""
     world = tl.object_world(7, seed)
     domain = world.domain("L3")
     anywhere = domain.starting_in(np.full(domain.mdp.n_states, 1 / domain.mdp.n_states))
@@ -165,7 +150,7 @@ def make_teacher(
 
 
 def bound(true_weights: Vector, learner: Any) -> float:
-    """The reward that no lesson exceeds with this learner; computed once, not in each round."""
+    """The reward of the best policy, within the limits where they are hard; computed once, not in each round."""
     return _bound(learner, *true_weights)
 
 
@@ -237,12 +222,10 @@ def gains(rows: Sequence[Mapping[str, Any]]) -> list[Mean]:
 
 
 def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """What awareness gains: a panel for each world, a point for each learner and kind of preferences."""
     return draw_means(gains(rows), GAIN)
 
 
 def broken_bounds(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The rows whose learner earned more than the bound, beyond rounding: there should be none."""
     return [
         f"{row['domain']}, {row['learner']}, {row['teacher']}, seed {row['seed']}: {max(row['reward_by_round']):.6g}"
         for row in rows

@@ -1,8 +1,4 @@
-"""The paper's figures, and pictures of what was taught.
-
-They are drawn from results and run no algorithm but expectations. Figures 1, 6 and 7 alone are computed here, in the
-plane of stars and pluses of one small world.
-"""
+"""The paper's figures, and pictures of what was taught. Only Figures 1, 6 and 7, of one world, are computed here."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -23,20 +19,12 @@ from tutelage.pictures.world import deepest, draw_world, reward_scale, world_key
 from tutelage.roles import limits_of
 from tutelage.teachers.base import optimal_lesson
 
-# The world of Figures 1, 6 and 7. The start is top left, only the stars have a green cell next to them, and objects
-# never end the episode.
+# The world of Figures 1, 6 and 7: only the stars have a green cell next to them, and objects never end the episode.
 WORLD = tl.ObjectWorld(
-    size=6,
-    start=0,
-    objects={"star": (8, 34), "plus": (11, 24)},
-    distractors={"green": (9, 28), "yellow": (30,)},
-    discount=0.95,
-    end_probability=0.0,
+    6, 0, {"star": (8, 34), "plus": (11, 24)}, {"green": (9, 28), "yellow": (30,)}, discount=0.95, end_probability=0.0
 )
-# The largest share of discounted time that the learner spends near a green cell, and the shortest and the longest push
-# of the line search, large enough to be visible.
+# The largest share of discounted time near a green cell, and pushes of the line search that are large enough to see.
 LIMIT, PUSHES = 0.1, (2.0, 20.0)
-# The three policies of Figure 1, in the order of the result: their labels, and their meanings.
 LABELS = (r"$\pi_1 = \pi^*$", r"$\pi_2$", r"$\pi_3$")
 MEANINGS = ("the best of all", r"the learner's answer to $\pi^*$", "the best that the learner accepts")
 
@@ -44,9 +32,8 @@ MEANINGS = ("the best of all", r"the learner's answer to $\pi^*$", "the best tha
 def illustrated() -> dict[str, Any]:
     """What Figures 1, 6 and 7 show of a learner that avoids green within one cell: corners (n, 2) and points (2,).
 
-    Figure 1 has pi*, the response to it, and the best policy that is accepted. Figure 6 pushes a learner at its
-    optimum, where no push is realised, and at its first response. Figure 7 pushes from inside the accepted set:
-    "start", "lesson" and "answer" are mu_L^i, mu_T^i+1 and mu_L^i+1. "avoided" has (S,) booleans.
+    Figure 6 pushes a learner at its optimum, where no push is realised, and at its first response. Figure 7 pushes from
+    inside the accepted set: "start", "lesson" and "answer" are mu_L^i, mu_T^i+1 and mu_L^i+1. "avoided": (S,).
     """
     whole, weights = WORLD.domain(["green within 1 cell"]), WORLD.true_weights[:2]
     domain = replace(whole, reward_features=whole.reward_features[:, :2], reward_names=whole.reward_names[:2])
@@ -135,8 +122,7 @@ def panels_of(n: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
 
 def line_search_figure(result: Mapping[str, Any]) -> Figure:
     """Figure 6: the line search (App. C.2)."""
-    figure = Figure(figsize=(6.4, 5.6), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels_of(1, 6.4, 5.0)
     draw_pushes(axes, result["reachable"], result["cases"], result["weights"])
     axes.set_title(r"Each lesson is the learner's point, pushed along the true weights $w^*$", fontsize="medium")
     legend(figure, axes, ncols=2)
@@ -199,11 +185,7 @@ def domain_picture(
     world: tl.ObjectWorld | None = None,
     learner: str = "L5",
 ) -> Figure:
-    """The last round in any domain: features shown, done and allowed; rewards over rounds; a map, if there is one.
-
-    limits: those of the learner on preferences, by name; empty where they are not known. world: where the domain is one
-    of its learner's, L1 .. L5; then what the learner does there, and the reward that it acts as if it had.
-    """
+    """The last round in any domain. limits: the learner's, if they are known. world: the object world, if it is one."""
     lesson = transcript.final.lesson
     response = transcript.final.response
     parts: dict[str, Callable[[Axes], object]] = {}
@@ -246,8 +228,7 @@ def plane_picture(domain: tl.Domain, learner: tl.Learner, final: tl.TaughtRound,
         accepted = tl.vertices(flat, tl.preference_limits(flat, limits_of(learner, domain)))
     reached = {"shown": final.lesson.expectation, "done": final.response.expectation.reward}
     points = {name: values[columns].tolist() for name, values in reached.items()}
-    figure = Figure(figsize=(7.0, 5.0), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels_of(1, 7.0, 4.4)
     reachable = tl.vertices(flat, tl.no_limits(flat))
     draw_reachable(axes, reachable, accepted, points, arrows=[("shown", "done")], labels=names)
     legend(figure, axes, ncols=4)

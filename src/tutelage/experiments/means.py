@@ -1,7 +1,6 @@
 """What the rows of a sweep tell: means over cases, as numbers, as texts for tables, and as pictures.
 
-A case is a replicate of a group of domains, and its number is the mean over its seeds. Where a group has one replicate
-only, each seed is a case. So a seed that changes nothing in a domain is not counted as one more observation of it.
+A case is a replicate of a group of domains, with the mean over its seeds; of one replicate only, each seed is a case.
 """
 
 import math
@@ -30,12 +29,11 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean of one teacher with one learner in one group of domains.
+    """The mean of one teacher with one learner in one group of domains, over n cases.
 
-    standard_error: of the mean of n cases; NaN for one case. share: the reward as a share of the certified bound, where
-    one is known and positive. n_failed: rows without a result. complete: the mean over the n_complete cases in which
-    every teacher of this learner has all its results. difference: the mean excess over another teacher, in the n_pairs
-    cases that both have; difference_error: its standard error.
+    standard_error: NaN for one case. share: of the certified bound, if it is positive. n_failed: rows without a result.
+    complete: the mean over the n_complete cases in which every teacher of this learner has all its results. difference:
+    the mean excess over another teacher, in the n_pairs cases that both have; difference_error: its standard error.
     """
 
     domain: str
@@ -57,11 +55,10 @@ class Mean:
 class MeanCurve:
     """A mean over n cases as it changes with what was shown: the rewards of the learner, or a metric.
 
-    by: "round", "n_demonstrations" or "n_steps". budgets: (k,), ascending, equal for all teachers of a learner. values,
-    errors: (k,), the mean and its standard error; a case whose rounds have ended keeps its last value. Of rewards only,
-    and against the best that any teacher reached with this learner in the same case: until, the mean budget from which
-    on the reward is close to it, over the n_reached cases in which it is; regret, what is missing in total, each unit
-    of the budget counted, and its standard error.
+    budgets: (k,), ascending, equal for all teachers of a learner. values, errors: (k,), the mean and its standard
+    error; a case whose rounds have ended keeps its last value. Of rewards only, and against the best that any teacher
+    reached with this learner in the same case: until, the mean budget from which on the reward is close to it, over the
+    n_reached cases in which it is; regret, what is missing in total, each unit of the budget counted.
     """
 
     domain: str
@@ -79,7 +76,7 @@ class MeanCurve:
 
 
 def means_of(learner: tuple[Place, Taught], of: str, against: str | None) -> Iterator[Mean]:
-    place, taught = learner
+    (domain, name), taught = learner
     known = {
         teacher: {spot: float(row[of]) for spot, row in several.items() if not row["failed"] and row[of] is not None}
         for teacher, several in taught.items()
@@ -93,8 +90,7 @@ def means_of(learner: tuple[Place, Taught], of: str, against: str | None) -> Ite
         bounds = [taught[teacher][spot]["bound"] or 0.0 for spot in values] if of == "reward" else []
         share = each.mean / float(np.mean(bounds)) if min(bounds, default=0.0) > 0 else math.nan
         n_failed = len(taught[teacher]) - len(values)
-        of_all = (each.mean, each.error, share, n_failed, each.n, whole.mean, whole.n)
-        yield Mean(place[0], place[1], teacher, *of_all, paired.mean, paired.error, paired.n)
+        yield Mean(domain, name, teacher, each.mean, each.error, share, n_failed, each.n, whole.mean, whole.n, *paired)
 
 
 def estimate(values: Mapping[Spot, float]) -> Estimate:
@@ -107,7 +103,7 @@ def estimate(values: Mapping[Spot, float]) -> Estimate:
 
 def curves_of(learner: tuple[Place, Taught], of: str, by: str, within: float) -> Iterator[MeanCurve]:
     """From the first budget at which every case has a value. within: how close to the best is close, as a share."""
-    place, taught = learner
+    (domain, name), taught = learner
     paths = {
         teacher: {spot: _path(row, of, by) for spot, row in several.items() if not row["failed"]}
         for teacher, several in taught.items()
@@ -132,7 +128,7 @@ def curves_of(learner: tuple[Place, Taught], of: str, by: str, within: float) ->
         until = estimate({spot: left[0] for spot, left in reached.items() if left})
         regret = estimate({spot: float(row @ weights) for spot, row in missing.items()})
         shown = (tuple(budgets), means, errors, counts[0])
-        yield MeanCurve(place[0], place[1], teacher, by, *shown, until.mean, until.n, regret.mean, regret.error)
+        yield MeanCurve(domain, name, teacher, by, *shown, until.mean, until.n, regret.mean, regret.error)
 
 
 def _path(row: AnyRow, of: str, by: str) -> tuple[Vector, Vector]:
@@ -148,7 +144,6 @@ def _path(row: AnyRow, of: str, by: str) -> tuple[Vector, Vector]:
 
 
 def by_learner(rows: Sequence[AnyRow]) -> Iterable[tuple[Place, Taught]]:
-    """The rows of each group and learner, by teacher and spot."""
     n_replicates = Counter(group for group, _ in {(row["group"], row["replicate"]) for row in rows})
     grouped: dict[Place, Taught] = {}
     for row in rows:
@@ -184,7 +179,6 @@ def tables_of(several: Sequence[Mean]) -> list[Grid]:
 
 
 def as_text(mean: Mean) -> str:
-    """With its standard error, its share of the bound, and what failed."""
     if math.isnan(mean.reward):
         return "failed"
     error = "" if math.isnan(mean.standard_error) else f" ±{mean.standard_error:.2g}"
@@ -213,14 +207,12 @@ def draw_means(means: Sequence[Mean], of: str) -> Figure:
             if not math.isnan(mean.reward):
                 style = look(number) | {"capsize": 2, "markersize": 5, "label": column_label(mean.teacher)}
                 axes.errorbar(value, place, xerr=error, **style)
-            # A mean over fewer cases than its neighbours says so.
             if mean.n_failed:
                 axes.annotate(f"  {mean.n_failed} failed", (value + error, place), va="center", size=6)
         axes.set_yticks(range(len(learners)), [learner.replace(", ", "\n", 1) for learner in learners], fontsize=7)
         axes.set(title=domain, xlabel=_words(of), ylim=(longest - 0.5, -0.5), xlim=scale([0.0, *ends], 0.12))
         axes.grid(axis="x", alpha=0.4)
-    n_columns = max(1, int(figure.get_figwidth() // 2))
-    legend(figure, *panels, loc="outside upper center", ncols=n_columns, fontsize=8)
+    legend(figure, *panels, loc="outside upper center", ncols=max(1, int(figure.get_figwidth() // 2)), fontsize=8)
     return figure
 
 
@@ -234,9 +226,8 @@ def draw_curves(several: Sequence[MeanCurve], of: str) -> Figure:
         places.setdefault((curve.domain, curve.learner), dict(none))[curve.teacher] = drawn
     by = several[0].by
     labels = ("round" if by == "round" else f"{by[2:]} shown", _words(of))
-    return rounds_figure(
-        [Panel("\n".join(place), [*curves.values()], labels=labels, group=place[0]) for place, curves in places.items()]
-    )
+    shown = [Panel("\n".join(place), [*each.values()], labels=labels, group=place[0]) for place, each in places.items()]
+    return rounds_figure(shown)
 
 
 def swept(rows: Sequence[AnyRow]) -> tuple[str, str] | None:

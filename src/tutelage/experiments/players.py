@@ -23,17 +23,15 @@ import cloudpickle
 
 from tutelage.outcomes import InvalidInput
 
-# What a metric may ask for by name.
 METRIC_ARGUMENTS = ("response", "lesson", "transcript", "domain", "true_weights", "learner", "seed")
 DEFINED = (FunctionType, property, classmethod, staticmethod)
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A class, or any function, that a script gives under a name.
+    """A class, or any function, that a script gives under a name. pickled: for workers, which do not have the script.
 
-    identity: the version that the user states, or a digest of the code; with the arguments that a partial has. pickled:
-    the code itself, so that a worker does not need the script.
+    identity: the version that the user states, or a digest of the code; with the arguments that a partial has.
     """
 
     name: str
@@ -42,7 +40,6 @@ class Given:
 
     @classmethod
     def of(cls, name: str, made: Any, version: str = "") -> "Given":
-        """Refused unless it can be called, and can be sent to another process."""
         if not callable(made):
             raise InvalidInput(f"{name!r} must be a class or a function that makes the player, got {made!r}")
         preset = (made.args, made.keywords) if isinstance(made, partial) else ()
@@ -83,9 +80,7 @@ def check_call(given: Given, what: str, n_first: int, options: Mapping[str, Any]
     try:
         inspect.signature(made).bind(*(None,) * n_first, **given_by_name, **options)
     except TypeError as error:
-        raise InvalidInput(
-            f"{what} cannot be made: {error}; what has no default may be set by functools.partial"
-        ) from error
+        raise InvalidInput(f"{what} cannot be made: {error}; functools.partial sets what has no default") from error
 
 
 def _wanted(

@@ -1,8 +1,4 @@
-"""Sec. 6.2 under one joint reading: what the paper leaves open, as choices, and the values that fit the print best.
-
-A joint reading has one value of every choice, for all 63 numbers. Every combination that the rows reach is compared
-with the print, and the one whose means agree most often is reported, with what each single choice changes.
-"""
+"""Sec. 6.2 under one joint reading: a value for each choice that the paper leaves open, with which most means agree."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +43,6 @@ CHOICES: dict[str, dict[str, Any]] = {
     "line search ends": {"with its best lesson again": _every_lesson, "before a loss": _before_a_loss}
     | {f"after {n} lessons": lambda _, n=n: n for n in (6, 9, 12, 20)},
 }
-# The choices that each printed column depends on.
 BY_VOLUME = ("worlds", "learner in rounds", "volume search", "eps")
 BY_LINE = ("worlds", "learner in rounds", "pushes", "line search ends")
 NEEDS = {
@@ -60,7 +55,6 @@ NEEDS = {
 # The learner of Eq. 2, and our own teachers.
 OURS = {name: next(iter(values)) for name, values in CHOICES.items()} | {"volume search": "ours"}
 OURS |= dict.fromkeys(("learner of one lesson", "learner in rounds"), "exact projection")
-# A label for each choice.
 Reading = Mapping[str, str]
 Labels = tuple[str, ...]
 # By column and the labels of what it needs: its nine cells, where the rows have all of their worlds.
@@ -73,8 +67,7 @@ def survey(rows: Rows, n_worlds: int = N_WORLDS, sizes: Sequence[int] = SIZES, b
 
     @cache
     def results(worlds: str, size: int, *taught: Any) -> list[Outcome] | None:
-        tasks = tasks_in(worlds, size, n_worlds * (batch + 1), *taught)
-        keys = [task.key for task in tasks[n_worlds * batch :]]
+        keys = [task.key for task in tasks_in(worlds, size, n_worlds * (batch + 1), *taught)[n_worlds * batch :]]
         return [rows[key].outcome for key in keys] if all(key in rows for key in keys) else None
 
     def cells(column: str, labels: Labels) -> tuple[Cell, ...]:
@@ -169,8 +162,7 @@ def _tally(cells: Sequence[Cell]) -> tuple[int, int, int]:
 def _choices(surveyed: Survey, reading: Reading) -> Iterator[tuple[str, ...]]:
     """Each value of each choice, the others as in the reading; compared are the numbers whose rows are there."""
     for name, label in ((name, label) for name, values in CHOICES.items() for label in values):
-        changed = {**reading, name: label}
-        places = [(place_of(column, reading), place_of(column, changed)) for column in NEEDS]
+        places = [(place_of(column, reading), place_of(column, {**reading, name: label})) for column in NEEDS]
         pairs = [pair for before, now in places for pair in zip(surveyed[before], surveyed.get(now, ()), strict=False)]
         gained = sum(_agrees(now) and not _agrees(before) for before, now in pairs)
         lost = sum(_agrees(before) and not _agrees(now) for before, now in pairs)

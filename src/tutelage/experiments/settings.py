@@ -26,7 +26,6 @@ N_WORLDS = 10
 # (name, value) pairs. An allowance by name is such pairs again.
 Options = tuple[tuple[str, Any], ...]
 ALLOWANCE = "violation_allowance"
-# The other options of this package's learner models.
 NUMBERS = ("mismatch_penalty", "violation_penalty", "max_steps")
 # The names by which a player may ask for the seed of its task.
 SEEDS = ("seed", "rng")
@@ -34,11 +33,7 @@ SEEDS = ("seed", "rng")
 
 @dataclass(frozen=True, slots=True)
 class LearnerSetting:
-    """A learner model by its name in `registry.LEARNER_MODELS`, and its options.
-
-    n_sampled: the number of trajectories in which learner and teacher see each other; 0 for exact expectations. given:
-    the model itself, where a script gives it.
-    """
+    """A learner model of the registry, or of a script. n_sampled: trajectories shown; 0 for exact expectations."""
 
     model: str
     options: Options = ()
@@ -84,9 +79,8 @@ class TeacherSetting:
 class Task:
     """One row of results: this teacher teaches a learner with these preferences in this world, or domain.
 
-    learner: L1 .. L5, or names of preferences with commas between them. seed: of samples, if there are any, and of
-    players that are random. time_limit: in seconds; 0 for none. metrics: functions of a round. group, replicate: under
-    which its row is averaged; they do not change it.
+    learner: L1 .. L5, or names of preferences with commas between them. seed: of samples and of random players.
+    time_limit: in seconds; 0 for none. group, replicate: under which its row is averaged; they do not change it.
     """
 
     world: WorldName | DomainFile
@@ -131,7 +125,6 @@ class RowKey(NamedTuple):
 def tasks_in(
     world_set: str, size: int, n_worlds: int, learner: str, model: LearnerSetting, teacher: TeacherSetting
 ) -> list[Task]:
-    """The same task in each world of a set."""
     worlds = worlds_in(world_set, size, n_worlds)
     return [Task(world, learner, model, teacher, replicate=str(world)) for world in worlds]
 
@@ -139,14 +132,12 @@ def tasks_in(
 # Sec. 6.1 and App. B.1 -------------------------------------------------------------------------------------------
 AGNOSTIC = TeacherSetting("agnostic")
 BILEVEL = TeacherSetting("bilevel", (("max_cells", 16),))
-FRANK_WOLFE = TeacherSetting("bilevel_frank_wolfe", (("max_cells", 0),))
-
 # The columns of Table 1: the learner model, its teacher, and the printed column to compare with, if there is one.
 TABLE_1_COLUMNS = {
     "agnostic": ("published", AGNOSTIC, "agnostic"),
     "agnostic_exact_learner": ("soft", AGNOSTIC, ""),
     "bilevel": ("soft", BILEVEL, "bilevel"),
-    "bilevel_frank_wolfe": ("soft", FRANK_WOLFE, "bilevel"),
+    "bilevel_frank_wolfe": ("soft", TeacherSetting("bilevel_frank_wolfe", (("max_cells", 0),)), "bilevel"),
 }
 
 
@@ -159,15 +150,13 @@ def soft_setting(model: str, mismatch_penalty: float, violation_penalty: float) 
 
 # Sec. 6.2 and App. B.2 -------------------------------------------------------------------------------------------
 UNKNOWN_LEARNERS = ("L1", "L2", "L3")
-# When adaptive teachers end in the paper's worlds: eps, as a distance of expectations or a reward.
+# eps in the paper's worlds: a distance of expectations, or a reward.
 PAPER_STOPS = {"volume_search": 0.01, "volume_search_printed": 0.01, "line_search": 1e-3, "line_search_printed": 1e-3}
-
 EXACT = LearnerSetting("hard", ((ALLOWANCE, 2.5),))
 FOOTNOTE = LearnerSetting("footnote", (("mismatch_penalty", 20.0), (ALLOWANCE, 2.5)))
 # By the published schedule. Table 1 has 300 steps; for Sec. 6.2 the paper does not state the number.
 STEPS = (100, 300, 500, 1000)
 PUBLISHED = tuple(LearnerSetting("footnote_published", (*FOOTNOTE.options, ("max_steps", n))) for n in STEPS)
-
 KNOWING = (TeacherSetting("aware_cmdp"), AGNOSTIC, TeacherSetting("conservative"))
 ADAPTIVE = VOLUME, LINE = tuple(TeacherSetting(name, max_rounds=100) for name in ("volume_search", "line_search"))
 # As printed, volume search ends only at its limit: footnote 1's learner stays about 0.1 or more from every lesson.

@@ -1,7 +1,4 @@
-"""The store of results: one SQLite file with one row for each (settings, world, learner, teacher).
-
-Several runs may share a store. The first row of a task stays; a second one is the same, as equal tasks have equal rows.
-"""
+"""The store of results: one SQLite file with one row for each (settings, world, learner, teacher)."""
 
 import json
 import logging
@@ -20,10 +17,8 @@ from tutelage.data.files import make_folder
 from tutelage.experiments.settings import RowKey
 from tutelage.outcomes import Unavailable
 
-# Marks a database as ours, and the version of its layout.
 APPLICATION_ID = 0x54757465
 LAYOUT = 3
-
 SCHEMA = """
 create table if not exists results (
     settings text not null, world text not null, learner text not null, teacher text not null,
@@ -35,12 +30,7 @@ create table if not exists results (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The result of one task.
-
-    detail: the settings, result: the result, both as JSON texts; equal results are equal texts. version, revision: of
-    the package that computed the row; the revision is the commit of its git checkout, if there is one. seconds: of
-    processor time; rows that differ in it alone are equal. None where the process was killed.
-    """
+    """The result of one task. detail, result: settings and result, as JSON. seconds: None if the process was killed."""
 
     key: RowKey
     detail: str
@@ -56,7 +46,6 @@ class Row:
 
     @property
     def stored(self) -> tuple[Any, ...]:
-        """The columns of the store: its texts, their checksum, and the seconds."""
         texts = (*self.key, self.detail, self.result, self.version, self.revision)
         return (*texts, sha256(repr(texts).encode()).hexdigest(), self.seconds)
 
@@ -68,7 +57,6 @@ class Store:
         self.path = path
         make_folder(path.parent)
         with self._open() as connection:
-            # No other run may change it meanwhile.
             connection.execute("begin immediate")
             (identity,) = connection.execute("pragma application_id").fetchone()
             (layout,) = connection.execute("pragma user_version").fetchone()
@@ -83,7 +71,7 @@ class Store:
             connection.execute(SCHEMA)
 
     def add(self, row: Row) -> None:
-        """Store a row, unless its task has one already."""
+        """Store a row, unless its task has one already: equal tasks have equal rows."""
         with self._open() as connection:
             connection.execute(f"insert or ignore into results values ({'?, ' * 9}?)", row.stored)
 
@@ -105,7 +93,6 @@ class Store:
         return rows
 
     def drop(self, keys: Iterable[RowKey]) -> None:
-        """Delete these rows, so that they are computed again."""
         with self._open() as connection:
             named = "settings = ? and world = ? and learner = ? and teacher = ?"
             connection.executemany(f"delete from results where {named}", keys)

@@ -49,10 +49,7 @@ class Sweep(Readable):
         return tuple(row for row in self.rows if row["failed"])
 
     def means(self, of: str = "reward", *, against: str | None = None) -> list[Mean]:
-        """The mean of a column for each group of domains, learner and teacher, over the cases (see `means`).
-
-        against: the teacher of the paired differences; by default the first one of the plan.
-        """
+        """The mean of a column by group, learner and teacher. against: whom differences are from; the first if None."""
         if not any(isinstance(row.get(of), int | float) for row in self.rows):
             raise InvalidInput(f"no row has a number {of!r}")
         if against is not None and against not in {row["teacher"] for row in self.rows}:
@@ -69,8 +66,7 @@ class Sweep(Readable):
             raise InvalidInput(f"no row has a number {of!r} in rounds")
         if by not in ("round", *EXTENTS):
             raise InvalidInput(f"by must be 'round', 'n_demonstrations' or 'n_steps', got {by!r}")
-        by_learner = means.by_learner(self.rows)
-        return [curve for learner in by_learner for curve in means.curves_of(learner, of, by, within)]
+        return [curve for each in means.by_learner(self.rows) for curve in means.curves_of(each, of, by, within)]
 
     def to_file(self, path: AnyPath) -> None:
         """Write the rows: .csv, .jsonl, .json, or .parquet, which needs pyarrow."""
@@ -132,10 +128,8 @@ def sweep(
     `learner` or `preference_features`. metrics: by name, functions of a round that return a number; by the names of
     their arguments they may ask for response, lesson, transcript, domain, true_weights, learner or seed. seeds: in
     place of the plan's. version: what rows say of the code that is given here. Without it they have a digest of the
-    code, and are computed again when the code changes.
-
-    jobs: processes on this machine. address: of a Dask scheduler, in their place. retry: compute the rows that failed
-    again. on_row: called after each row is stored.
+    code, and are computed again when the code changes. jobs: processes on this machine. address: of a Dask scheduler,
+    in their place. retry: compute the rows that failed again. on_row: called after each row is stored.
     """
     players = {"learners": learners, "teachers": teachers, "metrics": metrics}
     tasks, store = open_sweep(plan, out, retry=retry, **players, seeds=seeds, version=str(version))
@@ -160,7 +154,6 @@ def collected(tasks: Sequence[Task], rows: Mapping[RowKey, Row]) -> Sweep:
     n_limits = Counter(label for label, _ in limits)
     asked = [_asked(task, n_limits) for task in tasks]
     results = [_results(task, rows[task.key], told) for task, told in zip(tasks, asked, strict=True)]
-    # What was asked comes first, then the results.
     empty = dict.fromkeys(name for part in (*asked, *results) for name in part)
     return Sweep(tuple(SweepRow(empty | told | result) for told, result in zip(asked, results, strict=True)))
 
@@ -183,7 +176,6 @@ def _asked(task: Task, n_limits: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _results(task: Task, row: Row, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The result, as plain values. A row that failed has no value for what was not measured."""
     result = row.outcome
     counts = result.get("counts", {})
     by_round = {name: result.get(key, []) for name, key in BY_ROUND.items()}
@@ -206,7 +198,6 @@ def _results(task: Task, row: Row, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _learner_label(task: Task) -> str:
-    """The learner in words: its model, its preferences, and the numbers that are not zero."""
     model = task.model
     name = model.model if task.learner == ALL else f"{model.model}, {task.learner}"
     numbers: list[tuple[str, Any]] = []
@@ -221,6 +212,5 @@ def _learner_label(task: Task) -> str:
 
 
 def _label(name: str, options: Iterable[tuple[str, float | str]]) -> str:
-    """A name, and options that are numbers or texts."""
     told = (f"{key} {value if isinstance(value, str) else format(value, 'g')}" for key, value in options)
     return ", ".join([name, *told])

@@ -1,8 +1,7 @@
-"""Tables, from rows: the mean over worlds, the printed mean, and whether they agree. Runs no algorithm.
+"""Tables, from rows: the mean over worlds, the printed mean, and whether they agree.
 
 Table 1's worlds are the paper's, so there two means agree up to rounding and the learners' accuracy: 0.011. The worlds
-of Sec. 6.2, whose rows `readings` reads, are not known, so there two means agree within two standard errors of their
-difference, or 0.05 if that is more. The printed deviation in that section has the size of a true standard error.
+of Sec. 6.2 are not known: there they agree within two standard errors of their difference, or 0.05 if that is more.
 """
 
 import json
@@ -23,11 +22,9 @@ from tutelage.experiments.store import Row
 from tutelage.registry import TEACHERS
 
 Rows = Mapping[RowKey, Row]
-# The result of a row, as data.
 Outcome = Mapping[str, Any]
 PRINTED = json.loads(files("tutelage.experiments").joinpath("printed.json").read_text(encoding="utf-8"))
 SAME_WORLDS, OTHER_WORLDS = 0.011, 0.05
-# The columns of tables that are a teacher under certain conditions.
 VARIANTS = {"_exact_learner": ", exact learner", "_round_3": " (3rd)", "_end": " (end)"}
 MARKS = {"agrees": "=", "better": "+", "differs": "!"}
 WORLD_SET_NAMES = {"seeds": "seeds 0 to 9", "reachable": "reachable worlds", "text": "the text's worlds"}
@@ -47,7 +44,6 @@ class Estimate(NamedTuple):
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Estimate":
-        """The mean of these values; NaN if there are none."""
         several = np.array([*values])
         n = len(several)
         error = float(several.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
@@ -73,11 +69,10 @@ def printed_unknown(learner: str, teacher: str, size: int) -> Printed:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One mean of a table.
+    """One mean of a table. where: its other coordinates, such as C_r or the size. teacher: its column.
 
-    where: its other coordinates, such as C_r or the size. teacher: its column. rewards: one per world. n_refused: the
-    number of worlds without a result, as where no policy keeps the preferences. printed: the paper's entry, if any.
-    tasks: one for each world, of a cell whose rewards are not known yet.
+    rewards: one per world, but for the n_refused worlds without a result, as where no policy keeps the preferences.
+    printed: the paper's entry, if any. tasks: one for each world, of a cell whose rewards are not known yet.
     """
 
     where: Mapping[str, Any]
@@ -89,7 +84,7 @@ class Cell:
     tasks: Sequence[Task] = ()
 
     def computed(self, rows: Rows) -> "Cell":
-        """With the learner's rewards, in the round of this column, in the worlds that were not refused."""
+        """With the learner's rewards in the round of this column."""
         results = [rows[task.key].outcome for task in self.tasks]
         return self.measured(results, lambda _: 3 if self.teacher.endswith("_round_3") else None)
 
@@ -105,7 +100,6 @@ class Cell:
 
     @property
     def tolerance(self) -> float:
-        """The largest difference at which our mean and the printed one agree."""
         is_table_1 = "C_r" in self.where
         if self.printed is None or (is_table_1 and self.where["worlds"] == "seeds"):
             return SAME_WORLDS
@@ -115,7 +109,7 @@ class Cell:
 
     @property
     def verdict(self) -> str:
-        """Whether our mean agrees with the paper's, is better or differs; empty where the paper has none."""
+        """Our mean beside the paper's: "agrees", "better" or "differs"; empty where the paper has none."""
         if self.printed is None:
             return ""
         difference = self.estimate.mean - self.printed.mean
@@ -125,22 +119,17 @@ class Cell:
 
     @property
     def spread(self) -> str:
-        """Whether our standard error agrees with the printed one, as in Sec. 6.2, or is "wider" or "narrower".
-
-        They agree if an F-test of equal variances, with n - 1 and nine degrees of freedom, does not reject at 0.05 for
-        some deviation that rounds to the printed one.
-        """
+        """Our standard error beside the printed one, by an F-test at 0.05: "agrees", "wider" or "narrower"."""
         if self.printed is None or len(self.rewards) < 2:
             return ""
         least, most = (math.sqrt(fdtri(len(self.rewards) - 1, N_WORLDS - 1, level)) for level in (0.025, 0.975))
-        # Half of the last printed digit is 0.005.
+        # The test may use any deviation that rounds to the printed one.
         if self.estimate.error > most * (self.printed.deviation + 0.005):
             return "wider"
         return "narrower" if self.estimate.error < least * (self.printed.deviation - 0.005) else "agrees"
 
     @property
     def place(self) -> str:
-        """The place of a cell in its table, apart from the learner and the teacher."""
         worlds = WORLD_SET_NAMES[self.where["worlds"]]
         if "C_r" in self.where:
             others = "" if self.where["worlds"] == "seeds" else f", {worlds}"
@@ -159,7 +148,6 @@ class Cell:
         """The cell for JSON; unknown numbers are null."""
         mean, error, n = self.estimate
         printed, deviation = self.printed or (math.nan, math.nan)
-        # As Table 1 prints it after ±.
         as_printed = float(np.std(self.rewards)) / n if n else math.nan
         numbers = {"mean": mean, "standard_error": error, "as_printed": as_printed}
         numbers |= {"printed": printed, "printed_deviation": deviation, "difference": mean - printed}

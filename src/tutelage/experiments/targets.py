@@ -30,12 +30,7 @@ SHOWN = WorldName("published", 0, settings.SIZES[0])
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table or a figure.
-
-    tasks: those that it needs, for a number of worlds. cells: the cells of a table, from the rows of those tasks, and
-    further tables, of how they compare with the print as a whole. draw: its figure, from the same rows. slow: tasks
-    that are computed on request and add readings.
-    """
+    """A table or a figure: the tasks it needs, those on request, its cells with further tables, and how it is drawn."""
 
     title: str
     tasks: Callable[[int], Iterable[Task]] = lambda _: ()
@@ -53,7 +48,6 @@ def table_target(title: str, cells: Callable[[int], Iterator[Cell]]) -> Target:
 
 
 def figure_2(world: WorldName) -> dict[tuple[str, str], Task]:
-    """By teacher and learner."""
     soft = settings.soft_setting("soft", *settings.PENALTIES[0])
     pairs = product((settings.AGNOSTIC, settings.BILEVEL), LEARNERS)
     return {(teacher.name, learner): Task(world, learner, soft, teacher) for teacher, learner in pairs}
@@ -163,7 +157,6 @@ def produce(
         if target.cells is not None:
             cells, compared = target.cells(rows, n_worlds)
             data = [cell.as_data() for cell in cells]
-            # How the table compares with the print as a whole comes first, where the paper leaves things open.
             own = compared + tables.overview(cells)
             texts[f"{name}.json"] = json.dumps({"table": name, "origin": origin, "cells": data}, indent=1) + "\n"
             texts[f"{name}.md"] = "\n".join([LEGEND, "", *(grid.markdown() for grid in own)])
@@ -190,11 +183,7 @@ N_DEMO_TASKS = 2 * len(LEARNERS) + len(settings.KNOWING + settings.ADAPTIVE)
 def demo(
     world: WorldName, allowance: float, done: Callable[[str], object]
 ) -> tuple[dict[str, Any], list[Part], Figure]:
-    """What `tutelage demo` shows: five soft learners in one world, and L2, which adaptive teachers identify.
-
-    allowance: the discounted visits that L2 allows to each kind of cell it avoids. done: called after each task.
-    Returns the results as data, what is printed, and the picture.
-    """
+    """What `tutelage demo` shows: soft learners, and L2 with an allowance of visits. done: called after each task."""
     soft = figure_2(world)
     model = LearnerSetting("hard", ((settings.ALLOWANCE, allowance),))
     hard = [Task(world, "L2", model, teacher) for teacher in settings.KNOWING + settings.ADAPTIVE]
@@ -223,7 +212,6 @@ def demo(
 
 
 def _rounds_part(rounds: Mapping[str, Mapping[str, Any]], title: str) -> Part:
-    """The rewards of each teacher in some rounds, or why no policy keeps the learner's limits."""
     body = []
     for name, result in rounds.items():
         if "refused" in result:

@@ -1,8 +1,7 @@
 """The worlds of an experiment, by name: published:3:10 is the generator, the seed, and the size of the grid.
 
-Seeds 0 to 9 of the published generator reproduce Table 1. They cannot be the worlds of Sec. 6.2: in some of them L3
-reaches no plus without a violation, or a conservative teacher no dot, and the printed means exclude that. The first ten
-seeds in which both can, the *reachable* worlds, fit. That is our inference. The *text* worlds follow Sec. 6.
+Seeds 0 to 9 of the published generator reproduce Table 1. They cannot be the worlds of Sec. 6.2: L3 reaches a plus and
+a conservative teacher a dot there, as in the *reachable* worlds, the first ten seeds in which both can.
 """
 
 import re
@@ -23,7 +22,6 @@ from tutelage.model.mdp import Domain
 from tutelage.outcomes import InvalidInput, InvalidModel
 from tutelage.registry import look_up
 
-# Of a user's domain: every preference that it has.
 ALL = "all"
 
 
@@ -40,7 +38,6 @@ class WorldName:
 
     @classmethod
     def parse(cls, text: str) -> "WorldName":
-        """The world that "published:3:10" names."""
         parts = re.fullmatch(rf"({'|'.join(GENERATORS)}):([+-]?\d+):([+-]?\d+)", text)
         if parts is None:
             known = "a name is generator:seed:size, such as published:0:10 or text:3:15"
@@ -80,7 +77,6 @@ class DomainFile:
 
 
 def checksum_of(path: AnyPath) -> str:
-    """The SHA-256 of a file's content."""
     with open_regular(path) as file:
         return sha256(file.read()).hexdigest()
 
@@ -95,7 +91,6 @@ class Ground:
 
 
 def restricted(domain: Domain, names: Sequence[str]) -> Domain:
-    """The domain with only the preferences of these names."""
     places = {name: place for place, name in enumerate(domain.preference_names)}
     columns = [look_up(places, name, "preference") for name in names]
     return replace(domain, preference_features=domain.preference_features[:, columns], preference_names=tuple(names))
