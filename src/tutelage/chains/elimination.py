@@ -15,7 +15,10 @@ from tutelage.compiling import FASTMATH, Rows, compiled, unsigned
 
 
 def narrow_band(rows: SparseRows, first: Indices, share: Vector, width: int) -> Callable[..., Vector]:
-    """Solve by elimination within a band; row s of P is the sum of share(c) * T(c) over first[s] .. first[s+1]."""
+    """Solve by elimination within a band of this width: no move is further than so many states.
+
+    Row s of P is the sum of share(c) * T(c) over the rows c from first[s] to first[s+1].
+    """
 
     def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
         x = _columns(right)
@@ -32,7 +35,7 @@ def eliminated(moves: SparseRows, label: Indices, size: Indices) -> Callable[...
     each component.
     """
     n = len(label)
-    # SciPy sorts the states by component in one pass.
+    # The states by component: SciPy sorts them in one pass.
     order = sparse.csr_array((np.zeros(n, np.int8), label, np.arange(n + 1)), (n, len(size))).tocsc().indices
 
     def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
@@ -53,11 +56,7 @@ def _columns(right: Vector) -> Matrix:
 
 @compiled(fastmath=FASTMATH)
 def solve_band(rows: Rows, first: Indices, share: Vector, width: int, is_transposed: bool, x: Matrix) -> None:
-    """(I - P) x = right for (S, d), or with the transpose, in place of the right side.
-
-    Row s of P is the sum of share(c) * T(c) over the rows c from first[s] to first[s+1]; no move is further than
-    `width` states.
-    """
+    """(I - P) x = right for (S, d), or with the transpose, in place of the right side; P as in `narrow_band`."""
     row, column, weight = rows
     n, d = x.shape
     # Entry (s, t) is in place t - s + width of row s.
@@ -67,11 +66,9 @@ def solve_band(rows: Rows, first: Indices, share: Vector, width: int, is_transpo
         for c in range(first[s], first[s + 1]):
             if share[c] != 0.0:
                 for k in range(row[c], row[c + 1]):
-                    ahead = np.int64(column[k]) - s
-                    if is_transposed:
-                        entries[s + ahead, width - ahead] -= share[c] * weight[k]
-                    else:
-                        entries[s, width + ahead] -= share[c] * weight[k]
+                    to = np.int64(column[k])
+                    i, j = (to, s) if is_transposed else (s, to)
+                    entries[i, j - i + width] -= share[c] * weight[k]
     for s in range(n):
         inverse = 1.0 / entries[s, width]
         for t in range(s + 1, min(s + width + 1, n)):
@@ -91,10 +88,7 @@ def solve_band(rows: Rows, first: Indices, share: Vector, width: int, is_transpo
 
 @compiled(fastmath=FASTMATH)
 def solve_components(rows: Rows, order: Indices, label: Indices, size: Indices, x: Matrix) -> None:
-    """(I - moves) x = right for (S, d), in place of the right side.
-
-    order: (S,), the states by component, so that no move leads to a later component. size: of each component.
-    """
+    """(I - moves) x = right for (S, d), in place of the right side. order: (S,), the states by component."""
     row, column, weight = rows
     n, d = x.shape
     place = np.empty(n, np.int64)

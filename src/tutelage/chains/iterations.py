@@ -9,9 +9,8 @@ The bound is at most 1e-11 of the norm of the solution. For discounts so near on
 is the smallest that can be verified.
 
 The method is BiCGSTAB, preconditioned by triangular sweeps: I - moves, divided by its diagonal, is I - L - U, where L
-has the entries to earlier states and U those to later states. A solve with I - L or I - U carries values through the
-whole state space in one pass, in the order of memory; a plain Krylov step carries them one move. The preconditioned
-method needs a third of the steps, and by Eisenstat's identity
+has the entries to earlier states and U those to later states. It needs a third of the steps of the plain method, and by
+Eisenstat's identity
 
     (I - L)^-1 (I - L - U) (I - U)^-1 p = t + (I - L)^-1 (p - t),    t = (I - U)^-1 p
 
@@ -27,7 +26,6 @@ from typing import TypeAlias
 import numpy as np
 
 from tutelage.arrays import EPSILON, Indices, SparseRows, Vector
-from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.compiling import FASTMATH, Rows, compiled, map_in_threads, unsigned
 from tutelage.outcomes import NotConverged
 
@@ -48,7 +46,7 @@ def split_rows(rows: Rows, first: Indices, share: Vector) -> tuple[SplitRows, Ve
     n = len(first) - 1
     start = np.empty(n + 1, row.dtype)
     before, after = np.empty(n, row.dtype), np.empty(n, row.dtype)
-    columns, weights = np.empty_like(column), np.empty_like(weight)
+    columns, weights = np.empty_like(column), np.zeros_like(weight)
     scale = np.empty(n)
     start[n] = row[first[n]]
     for s in range(n):
@@ -70,9 +68,7 @@ def split_rows(rows: Rows, first: Indices, share: Vector) -> tuple[SplitRows, Ve
         before[s], after[s] = low, high
         inverse = 1.0 / (1.0 - stay)
         scale[s] = inverse
-        for k in range(start[s], low):
-            weights[k] *= inverse
-        for k in range(high, row[first[s + 1]]):
+        for k in range(start[s], row[first[s + 1]]):
             weights[k] *= inverse
     return (start, before, after, columns, weights), scale
 
@@ -81,9 +77,7 @@ def split_rows(rows: Rows, first: Indices, share: Vector) -> tuple[SplitRows, Ve
 def _backward(rows: SplitRows, right: Vector, out: Vector) -> None:
     """(I - U) out = right."""
     row, _, after, column, weight = rows
-    n = len(out)
-    for i in range(n):
-        s = n - 1 - i
+    for s in range(len(out) - 1, -1, -1):
         total = right[s]
         for k in range(after[s], row[s + 1]):
             total += weight[k] * out[column[k]]
@@ -92,11 +86,7 @@ def _backward(rows: SplitRows, right: Vector, out: Vector) -> None:
 
 @compiled(fastmath=FASTMATH)
 def _forward(rows: SplitRows, right: Vector, middle: Vector, shadow: Vector, out: Vector) -> tuple[float, float]:
-    """(I - L) rest = right - middle, out = middle + rest; returns shadow @ out and out @ out.
-
-    With (I - U) middle = right, out is (I - L)^-1 (I - L - U) (I - U)^-1 right: the whole matrix preconditioned from
-    both sides, at the cost of the two triangular solves (Eisenstat's trick).
-    """
+    """(I - L) rest = right - middle, out = middle + rest (Eisenstat's identity); returns shadow @ out and out @ out."""
     row, before, _, column, weight = rows
     with_shadow = with_itself = 0.0
     rest = np.empty_like(out)
@@ -121,7 +111,7 @@ def bicgstab(rows: SplitRows, right: Vector, tolerance: float, max_steps: int) -
     """
     n = len(right)
     zero, r, middle = np.zeros(n), np.empty(n), np.empty(n)
-    # In units of the largest entry, so that squares of small entries do not underflow.
+    # In this unit squares of small entries do not underflow.
     size = np.abs(right).max()
     if size == 0.0:
         return zero
@@ -224,11 +214,10 @@ class Iterations:
             left, reached = self.error(right, tried)
             if not reached < 0.1 * error:
                 # Discard the Krylov steps. Each time double the number of sweeps, so that failed attempts cost little.
-                tried = answer
+                tried, left = answer, residual
                 for _ in range(n_pairs):
-                    tried = tried + swept(rows, scale * residual)
-                    residual, reached = self.error(right, tried)
-                left = residual
+                    tried = tried + swept(rows, scale * left)
+                    left, reached = self.error(right, tried)
                 n_pairs *= 2
                 n_sweeps += n_pairs
             answer, residual, error = tried, left, reached
@@ -244,9 +233,7 @@ class Iterations:
 def krylov(moves: SparseRows, discount: float) -> Callable[..., Vector]:
     """Solve by iterations, each answer verified. moves: discount * P. discount: the largest sum of a row."""
 
-    def solve(
-        right: Vector, is_visits: bool, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY
-    ) -> Vector:
+    def solve(right: Vector, is_visits: bool, near: Vector | None, accuracy: float) -> Vector:
         system = Iterations(moves.T.tocsr(), discount, 1) if is_visits else Iterations(moves, discount, np.inf)
         start = np.zeros_like(right) if near is None else near
         if right.ndim == 1:

@@ -55,8 +55,7 @@ BY_DEGREE = "MMD_AT_PLUS_A"
 class Resolvent:
     """The inverses of A = I - discount * P and of its transpose.
 
-    method: its name, as above. solve: A x = right, or A' x = right if the second argument is true; iterations take a
-    start and an accuracy, too.
+    method: its name, as above. solve: A x = right, or A' x = right if the second argument is true.
     """
 
     method: str
@@ -90,9 +89,8 @@ def chain(mdp: MDP, weights: Vector, rows: SparseRows | None = None) -> SparseRo
         # Sorting the entries of long rows would take longer than a product.
         return sparse.csr_array(_mix(mdp, weights) @ rows)
     weight = np.repeat(weights, np.diff(rows.indptr)) * rows.data
-    step = sparse.csr_array(
-        (weight, rows.indices, rows.indptr[mdp.first_choice]), (mdp.n_states, mdp.n_states), copy=True
-    )
+    place = rows.indices, rows.indptr[mdp.first_choice]
+    step = sparse.csr_array((weight, *place), (mdp.n_states, mdp.n_states), copy=True)
     step.sum_duplicates()
     return step
 
@@ -196,8 +194,7 @@ def typical_method(mdp: MDP) -> str:
 
 def _sparse(mdp: MDP, moves: SparseRows, takes_many: bool = False, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
     """The resolvent of a large chain (S, S). takes_many: whether the policy takes most of the choices."""
-    by_parts = components(moves)
-    if by_parts is not None:
+    if (by_parts := components(moves)) is not None:
         return by_parts
     order = elimination_order(mdp, takes_many) if accuracy < ITERATED_ACCURACY else None
     if order is not None:
@@ -270,13 +267,11 @@ def _dense(moves: SparseRows | Matrix) -> Resolvent:
 
 def factors(moves: SparseRows, order: Indices) -> Resolvent:
     """By one sparse LU of A', the transpose of I - moves, its states in this order of elimination."""
-    position = np.argsort(order)
+    place = np.argsort(order)
     moved = (sparse.eye_array(len(order), format="csr") - moves)[order][:, order]
     moved.sort_indices()
     lu = sparse_factors(moved, "NATURAL")
-    return Resolvent(
-        "factors", lambda right, is_visits, *_: lu.solve(right[order], trans="N" if is_visits else "T")[position]
-    )
+    return Resolvent("factors", lambda right, is_visits, *_: lu.solve(right[order], "N" if is_visits else "T")[place])
 
 
 def sparse_factors(system: SparseRows, ordering: str) -> linalg.SuperLU:

@@ -5,22 +5,18 @@ optimises over mixtures of the policies found so far, and its dual variables giv
 *pricing* step solves one unconstrained MDP with these prices as reward weights. The value of that MDP bounds the
 objective over all policies, so every round has a certified gap. The mixture is optimal if no policy has a higher value
 at these prices.
-
-Prices between those of the master problem and those of the best bound so far (in-out separation) come first, where all
-starts have one mixture. The prices of the master problem decide whether any policy is missing.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
 from tutelage.constrained.columns import Column, Improver, Planner
-from tutelage.constrained.groups import best_shares
+from tutelage.constrained.groups import Table, best_shares
 from tutelage.constrained.objectives import Mixture, Program
 from tutelage.outcomes import Ended, NotConverged, Solution
 
@@ -72,18 +68,13 @@ def matrix(columns: tuple[Column, ...]) -> Matrix:
     return np.array([column.counts for column in columns])
 
 
-def parts(columns: tuple[Column, ...]) -> NDArray[np.float64]:
+def parts(columns: tuple[Column, ...]) -> Table:
     """(n, K, d), the parts of each policy's expectation from each group of starts."""
     return np.array([column.parts for column in columns])
 
 
 def decompose(
-    pricer: Planner,
-    program: Program,
-    columns: tuple[Column, ...],
-    *,
-    tolerance: float,
-    good_enough: float = -np.inf,
+    pricer: Planner, program: Program, columns: tuple[Column, ...], *, tolerance: float, good_enough: float = -np.inf
 ) -> Solution[Decomposed]:
     """The best mixture of policies, to a gap of `tolerance * (scale + |value|)` or until the value is `good_enough`.
 
@@ -189,8 +180,8 @@ class _Rounds:
         return True
 
     def trials(self) -> Iterator[Vector]:
-        """Dual variables to try in this round, in order."""
-        # With a mixture for every group of starts the gap falls fast without them.
+        """Dual variables to try in this round: between the centre and the last ones (in-out separation), and these."""
+        # With a mixture for every group of starts the gap falls fast without the former.
         if isinstance(self.pricer, Improver) and self.centre is not None and not self.is_by_group:
             yield (1 - PACE.inward) * self.master.dual + PACE.inward * self.centre
         yield self.master.dual

@@ -10,10 +10,10 @@ Wolfe, 1960), with one row for their sum: at given multipliers the best combinat
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.compiling import FASTMATH, compiled
+from tutelage.constrained.groups import Table
 
 # What a member of a basis is: a combination, the slack of a row or its excess. Or there is none.
 COMBINATION, SLACK, EXCESS, NOTHING = 0, 1, 2, -1
@@ -36,9 +36,7 @@ def _solve(square: Matrix, right: Matrix) -> bool:
 
 
 @compiled(fastmath=FASTMATH)
-def _best_combination(
-    table: NDArray[np.float64], price: Vector, total: float, point: Vector, pick: Indices
-) -> tuple[int, float]:
+def _best_combination(table: Table, price: Vector, total: float, point: Vector, pick: Indices) -> tuple[int, float]:
     """Write the best combination at a price (q,), and its sum of table (n, K, q); its profit, the value less the total.
 
     NOTHING where it has no profit, with the largest rounding error.
@@ -82,28 +80,21 @@ def _leaving(x: Vector, change: Vector) -> int:
 
 @compiled(fastmath=FASTMATH)
 def _pivoted(
-    table: NDArray[np.float64],
-    right: Vector,
-    least: Vector,
-    most: Vector,
-    picks: NDArray[np.int64],
-    columns: Matrix,
-    kind: Indices,
-    row: Indices,
+    table: Table, right: Vector, least: Vector, most: Vector, picks: Indices, basis: Matrix, kind: Indices, row: Indices
 ) -> tuple[Vector, Vector, bool]:
     """Pivot a basis until nothing has a profit: its values, the multipliers, whether it is so.
 
     least, most: (m,), the profit of a slack and the cost of an excess: the multipliers lie between them. picks: (m+1,
-    K); columns: (m+1, m+2), the entries of each member in the rows and in the sum, and its profit.
+    K); basis: (m+1, m+2), the entries of each member in the rows and in the sum, and its profit.
     """
     m = len(right)
     point, pick = np.empty(m + 1), np.empty(table.shape[1], np.int64)
     for r in range(m + 1):
         if kind[r] != COMBINATION:
-            columns[r, m + 1] = least[row[r]] if kind[r] == SLACK else -most[row[r]]
+            basis[r, m + 1] = least[row[r]] if kind[r] == SLACK else -most[row[r]]
     for _ in range(MAX_PIVOTS):
-        u = columns[:, m + 1 :].copy()
-        is_regular = _solve(columns[:, : m + 1].copy(), u)
+        u = basis[:, m + 1 :].copy()
+        is_regular = _solve(basis[:, : m + 1].copy(), u)
         of_row = 0
         entering, best = _best_combination(table, np.append(-u[:m, 0], 1.0), u[m, 0], point, pick)
         for j in range(m):
@@ -117,21 +108,21 @@ def _pivoted(
             column[of_row] = 1.0 if entering == SLACK else -1.0
             column[m + 1] = least[of_row] if entering == SLACK else -most[of_row]
         both = np.column_stack((np.append(right, 1.0), column[: m + 1]))
-        _solve(columns[:, : m + 1].T.copy(), both)
+        _solve(basis[:, : m + 1].T.copy(), both)
         if entering == NOTHING or not is_regular:
             return both[:, 0].copy(), u[:m, 0].copy(), is_regular
         place = _leaving(both[:, 0], both[:, 1])
         if place == NOTHING:
             break
-        picks[place], columns[place] = pick, column
+        picks[place], basis[place] = pick, column
         kind[place], row[place] = entering, of_row
     return both[:, 0].copy(), u[:m, 0].copy(), False
 
 
 @compiled(fastmath=FASTMATH)
 def best_shares(
-    table: NDArray[np.float64], right: Vector, most: Vector, near: Vector
-) -> tuple[NDArray[np.int64], Indices, Indices, Vector, Vector, bool]:
+    table: Table, right: Vector, most: Vector, near: Vector
+) -> tuple[Indices, Indices, Indices, Vector, Vector, bool]:
     """The linear program: an optimal basis.
 
     table: (n, K, m+1), use and profit. most: (m,), the costs of an excess. near: (m,), multipliers to start from. They
@@ -195,13 +186,8 @@ def _blocking(weights: Vector, wanted: Vector) -> tuple[float, int]:
 
 @compiled(fastmath=FASTMATH)
 def nearest_shares(
-    table: NDArray[np.float64],
-    target: Vector,
-    right: Vector,
-    picks: NDArray[np.int64],
-    columns: Matrix,
-    weights: Vector,
-) -> tuple[NDArray[np.int64], Vector, Vector, bool]:
+    table: Table, target: Vector, right: Vector, picks: Indices, columns: Matrix, weights: Vector
+) -> tuple[Indices, Vector, Vector, bool]:
     """The quadratic program, by Wolfe's active-set method for the point of least norm (1976).
 
     The minimum over the *free* combinations and slacks is one linear system. On the way there, one whose weight would

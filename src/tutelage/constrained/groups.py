@@ -13,17 +13,20 @@ entries, the deviations from the target, and half their square is added.
 """
 
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tutelage.arrays import Matrix, SparseRows, Vector, max_abs
+from tutelage.arrays import Indices, Matrix, SparseRows, Vector, max_abs
 from tutelage.constrained.objectives import Mixture, Program
 from tutelage.model.mdp import MDP
 from tutelage.outcomes import Ended, Solution
 
+# With three axes.
+Table: TypeAlias = NDArray[np.float64]
 # The number of groups, the number of starts for each where there are few, and the least number of groups that help.
 MOST_GROUPS, FEW_STARTS, FEWEST_GROUPS = 200, 5, 20
 # The largest excess over the limits and the largest gap that are rounding, relative to the sizes.
@@ -53,7 +56,7 @@ def start_groups(mdp: MDP) -> SparseRows | None:
     return mean.tocsr()
 
 
-def best_shares(program: Program, parts: NDArray[np.float64], near: Vector) -> Solution[Mixture] | None:
+def best_shares(program: Program, parts: Table, near: Vector) -> Solution[Mixture] | None:
     """The best mixture for every group, weights (n, K); None where rounding hides it or no mixture is in the limits.
 
     parts: (n, K, d). near: (k,), dual variables to start from.
@@ -80,7 +83,7 @@ def best_shares(program: Program, parts: NDArray[np.float64], near: Vector) -> S
     return Solution(Mixture(weights, u), value, least, excess, Ended.CONVERGED, 1)
 
 
-def _most(program: Program, upper: Vector, parts: NDArray[np.float64], near: Vector) -> tuple[Matrix, Vector] | None:
+def _most(program: Program, upper: Vector, parts: Table, near: Vector) -> tuple[Matrix, Vector] | None:
     """The linear program: weights (n, K) and dual variables (m,)."""
     from tutelage.constrained import group_loops
 
@@ -93,7 +96,7 @@ def _most(program: Program, upper: Vector, parts: NDArray[np.float64], near: Vec
     return _weights(parts, picks[is_point], x[is_point]), np.clip(u, 0.0, upper)
 
 
-def _nearest(program: Program, upper: Vector, parts: NDArray[np.float64], near: Vector) -> tuple[Matrix, Vector] | None:
+def _nearest(program: Program, upper: Vector, parts: Table, near: Vector) -> tuple[Matrix, Vector] | None:
     """The projection, from the best mixture within the limits at the last price: weights and dual variables."""
     from tutelage.constrained import group_loops
 
@@ -121,7 +124,7 @@ def _nearest(program: Program, upper: Vector, parts: NDArray[np.float64], near: 
     return weights, np.concatenate([np.maximum(y, 0.0), deviation])
 
 
-def _less_best(table: NDArray[np.float64], price: Vector) -> tuple[Vector, NDArray[np.float64]]:
+def _less_best(table: Table, price: Vector) -> tuple[Vector, Table]:
     """(q,), the sum of the best columns of a table (n, K, q) at a price, and the table less these columns.
 
     Near the end all columns that matter are nearly equal. Their differences keep more digits than their sums.
@@ -131,7 +134,7 @@ def _less_best(table: NDArray[np.float64], price: Vector) -> tuple[Vector, NDArr
     return table[best, groups].sum(axis=0), table - table[best, groups]
 
 
-def _weights(parts: NDArray[np.float64], picks: NDArray[np.int64], x: Vector) -> Matrix:
+def _weights(parts: Table, picks: Indices, x: Vector) -> Matrix:
     """(n, K), the weights of each policy in every group, from those of combinations (N, K); nan if there is none."""
     groups = np.arange(parts.shape[1])
     weights = np.zeros(parts.shape[:2])

@@ -40,8 +40,6 @@ CONE_COST = 5
 POLISHING_STEPS = 4
 # A residual of the model's conditions, relative to the gradient, at which an active set counts as the right one.
 EXACT_ENOUGH = 1e-11
-# Rounds of pivoting for one model: 41 correlated entries within narrow bounds took more than 200, one change each.
-PIVOT_ROUNDS = 3_000
 # The rounding error of one pivoting step, relative to the numbers that it is made of.
 PIVOT_ERROR = 1e-13
 
@@ -272,18 +270,13 @@ def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x:
 
 
 def box_minimum(
-    hessian: Matrix,
-    gradient: Vector,
-    lower: Vector,
-    upper: Vector,
-    *,
-    n_together: int = 6,
-    max_rounds: int = PIVOT_ROUNDS,
+    hessian: Matrix, gradient: Vector, lower: Vector, upper: Vector, *, n_together: int = 6, max_rounds: int = 3_000
 ) -> Vector | None:
     """(d,), the minimum of a quadratic on a box; None where it was not found.
 
     hessian: (d, d), positive definite. gradient, lower, upper: (d,), with lower <= 0 <= upper, the start.
     n_together: rounds in which all misplaced entries change; later only the last one does, which cannot cycle (Murty).
+    max_rounds: 41 correlated entries within narrow bounds took more than 200, one change each.
     """
     unit = 1 / np.sqrt(np.diag(hessian))
     hessian, gradient = unit[:, None] * hessian * unit, unit * gradient
@@ -414,15 +407,11 @@ class _Model:
                 rows = to_z[ended] / unit[ended, None]
                 limits = self.radius[ended] / unit[ended]
                 pieces += [(rows, limits), (-rows, limits)]
-        scaled = []
-        for rows, limits in pieces + cones:
-            size = max_abs(rows) or 1.0
-            scaled.append((rows / size, limits / size))
-        rows, right = (np.concatenate(part) for part in zip(*scaled, strict=True))
+        table = np.vstack([np.column_stack(piece) / (max_abs(piece[0]) or 1.0) for piece in pieces + cones])
         heights = [len(limits) for _, limits in cones]
         size = max(max_abs(linear), max_abs(quadratic))
-        n_linear = len(right) - sum(heights)
-        solved = minimise_conic(quadratic / size, linear / size, rows, right, n_linear, heights)
+        n_linear = len(table) - sum(heights)
+        solved = minimise_conic(quadratic / size, linear / size, table[:, :-1], table[:, -1], n_linear, heights)
         return np.asarray(to_z @ solved.answer.x)
 
     # Newton steps may go far out; the result is compared with other points.
