@@ -15,10 +15,7 @@ from tutelage.compiling import FASTMATH, Rows, compiled, unsigned
 
 
 def narrow_band(rows: SparseRows, first: Indices, share: Vector, width: int) -> Callable[..., Vector]:
-    """Solve by elimination within a band of this width: no move is further than so many states.
-
-    Row s of P is the sum of share(c) * T(c) over the rows c from first[s] to first[s+1].
-    """
+    """Solve by elimination within a band; row s of P is the sum of share(c) * T(c) over first[s] .. first[s+1]."""
 
     def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
         x = _columns(right)
@@ -56,7 +53,10 @@ def _columns(right: Vector) -> Matrix:
 
 @compiled(fastmath=FASTMATH)
 def solve_band(rows: Rows, first: Indices, share: Vector, width: int, is_transposed: bool, x: Matrix) -> None:
-    """(I - P) x = right for (S, d), or with the transpose, in place of the right side; P as in `narrow_band`."""
+    """(I - P) x = right for (S, d), or with the transpose, in place of the right side.
+
+    P as in `narrow_band`; no move is further than `width` states.
+    """
     row, column, weight = rows
     n, d = x.shape
     # Entry (s, t) is in place t - s + width of row s.

@@ -14,7 +14,8 @@ Eisenstat's identity
 
     (I - L)^-1 (I - L - U) (I - U)^-1 p = t + (I - L)^-1 (p - t),    t = (I - U)^-1 p
 
-a step costs as much as a plain one. Where Krylov steps do not converge, Gauss-Seidel sweeps do.
+a step costs as much as a plain one. Where Krylov steps do not converge, Gauss-Seidel sweeps do: each multiplies the
+norm of the residual by the discount or less.
 """
 
 import math
@@ -26,6 +27,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tutelage.arrays import EPSILON, Indices, SparseRows, Vector
+from tutelage.chains import RELATIVE_ACCURACY
 from tutelage.compiling import FASTMATH, Rows, compiled, map_in_threads, unsigned
 from tutelage.outcomes import NotConverged
 
@@ -192,12 +194,8 @@ class Iterations:
         size = float(np.linalg.norm(answer, self.norm))
         return residual, bound / size if size > 0 else (np.inf if bound > 0 else 0.0)
 
-    def solve(self, right: Vector, start: Vector, accuracy: float) -> Vector:
-        """Solve to a verified relative accuracy, by Krylov steps, or by sweeps where Krylov steps do not converge.
-
-        Each sweep multiplies the norm of the residual by the discount or less, so the iteration ends. Rounding errors
-        of the residual limit the accuracy.
-        """
+    def solve(self, right: Vector, answer: Vector, accuracy: float) -> Vector:
+        """Solve from a first answer to a verified relative accuracy, by Krylov steps, or by sweeps where these fail."""
         if not right.any():
             # Iterations would approach the answer zero without end.
             return np.zeros_like(right)
@@ -205,7 +203,6 @@ class Iterations:
         most_sweeps = 1_000 + 4 * math.log(goal * (1 - self.discount)) / math.log(self.discount)
         n_sweeps, n_pairs = 0, 8
         rows, scale = self.parts
-        answer = start
         residual, error = self.error(right, answer)
         while error > goal and n_sweeps < most_sweeps:
             # A little less than what is missing, at most what one attempt can. The zero vector has no relative error.
@@ -233,12 +230,12 @@ class Iterations:
 def krylov(moves: SparseRows, discount: float) -> Callable[..., Vector]:
     """Solve by iterations, each answer verified. moves: discount * P. discount: the largest sum of a row."""
 
-    def solve(right: Vector, is_visits: bool, near: Vector | None, accuracy: float) -> Vector:
+    def solve(b: Vector, is_visits: bool, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
         system = Iterations(moves.T.tocsr(), discount, 1) if is_visits else Iterations(moves, discount, np.inf)
-        start = np.zeros_like(right) if near is None else near
-        if right.ndim == 1:
-            return system.solve(right, start, accuracy)
-        columns = [(right[:, j].copy(), start[:, j].copy(), accuracy) for j in range(right.shape[1])]
+        start = np.zeros_like(b) if near is None else near
+        if b.ndim == 1:
+            return system.solve(b, start, accuracy)
+        columns = [(b[:, j].copy(), start[:, j].copy(), accuracy) for j in range(b.shape[1])]
         return np.column_stack(map_in_threads(lambda column: system.solve(*column), columns))
 
     return solve

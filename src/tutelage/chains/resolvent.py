@@ -14,8 +14,6 @@ One function chooses the method, by the pattern of the chain:
     components   the strongly connected components are small, as for most policies with one choice per state
     factors      sparse LU, in an order of elimination that all policies of an MDP share
     iterations   everything else: Krylov steps or sweeps, each answer verified (`iterations`)
-
-A is diagonally dominant, so elimination is stable without pivots, and its answers need no check.
 """
 
 from collections.abc import Callable
@@ -55,7 +53,8 @@ BY_DEGREE = "MMD_AT_PLUS_A"
 class Resolvent:
     """The inverses of A = I - discount * P and of its transpose.
 
-    method: its name, as above. solve: A x = right, or A' x = right if the second argument is true.
+    method: its name, as above. solve: A x = right, or A' x = right if the second argument is true. As A is diagonally
+    dominant, elimination is stable without pivots, and its answers need no check.
     """
 
     method: str
@@ -208,7 +207,7 @@ def components(moves: SparseRows) -> Resolvent | None:
     """The resolvent of I - moves by components; None where these are so large that it would take long."""
     n_components, label = csgraph.connected_components(moves, connection="strong")
     size = np.bincount(label, minlength=n_components)
-    if float((size.astype(np.float64) ** 3).sum()) > COMPONENT_OPERATIONS * len(label):
+    if (size.astype(np.float64) ** 3).sum() > COMPONENT_OPERATIONS * len(label):
         return None
     from tutelage.chains.elimination import eliminated
 
@@ -219,7 +218,7 @@ def any_choice(mdp: MDP) -> Indices:
     """(S,), random choices, one per state; where some policy goes on for ever, choices that end."""
     if np.isinf(mdp.horizon):
         return ending_choice(mdp, np.ones(mdp.n_choices, dtype=np.bool_))
-    return np.asarray(mdp.first_choice[:-1] + np.random.default_rng(0).integers(mdp.choices_per_state))
+    return mdp.first_choice[:-1] + np.random.default_rng(0).integers(mdp.choices_per_state)
 
 
 @lru_cache(maxsize=8)
@@ -286,7 +285,6 @@ def elimination_order(mdp: MDP, takes_many: bool) -> Indices | None:
     """The order of elimination for the sparse LU of policies that take most choices, or one in each state.
 
     None where the chain of the uniform policy, or of random choices, takes few Krylov steps, or too many operations.
-    All policies share the order of the policy that takes every choice, unless that one takes too many operations.
     """
     from tutelage.chains.iterations import Iterations
 
@@ -294,7 +292,7 @@ def elimination_order(mdp: MDP, takes_many: bool) -> Indices | None:
     moves = all_moves if takes_many else discounted_rows(mdp, any_choice(mdp))
     if Iterations(moves, mdp.contraction, np.inf).is_fast() or np.isinf(_operations(moves, FACTOR_OPERATIONS)):
         return None
-    # Policies with few choices take fewer operations in the shared order than the policy of all choices.
+    # All share the order of the policy that takes every choice, unless that one takes far too many operations.
     is_shared = takes_many or np.isfinite(_operations(all_moves, 10 * FACTOR_OPERATIONS))
     return np.argsort(sparse_factors(_halved(all_moves if is_shared else moves), BY_DEGREE).perm_c)
 

@@ -66,19 +66,6 @@ def _as_column(point: Vector, m: int) -> Vector:
 
 
 @compiled(fastmath=FASTMATH)
-def _leaving(x: Vector, change: Vector) -> int:
-    """The place in the basis that becomes zero first; NOTHING for none."""
-    flat = FLAT * max(1.0, np.abs(change).max())
-    shortest, pivot, place = math.inf, 0.0, NOTHING
-    for r in range(len(x)):
-        if change[r] > flat:
-            step = max(x[r], 0.0) / change[r]
-            if step < shortest or (step == shortest and change[r] > pivot):
-                shortest, pivot, place = step, change[r], r
-    return place
-
-
-@compiled(fastmath=FASTMATH)
 def _pivoted(
     table: Table, right: Vector, least: Vector, most: Vector, picks: Indices, basis: Matrix, kind: Indices, row: Indices
 ) -> tuple[Vector, Vector, bool]:
@@ -111,7 +98,14 @@ def _pivoted(
         _solve(basis[:, : m + 1].T.copy(), both)
         if entering == NOTHING or not is_regular:
             return both[:, 0].copy(), u[:m, 0].copy(), is_regular
-        place = _leaving(both[:, 0], both[:, 1])
+        # The place in the basis that becomes zero first.
+        flat = FLAT * max(1.0, np.abs(both[:, 1]).max())
+        shortest, pivot, place = math.inf, 0.0, NOTHING
+        for r in range(m + 1):
+            if both[r, 1] > flat:
+                step = max(both[r, 0], 0.0) / both[r, 1]
+                if step < shortest or (step == shortest and both[r, 1] > pivot):
+                    shortest, pivot, place = step, both[r, 1], r
         if place == NOTHING:
             break
         picks[place], basis[place] = pick, column
@@ -174,17 +168,6 @@ def _minimum(columns: Matrix, target: Vector, right: Vector) -> tuple[Vector, Ve
 
 
 @compiled(fastmath=FASTMATH)
-def _blocking(weights: Vector, wanted: Vector) -> tuple[float, int]:
-    """The share of the way from weights to wanted ones on which none is negative, and the one that is zero there."""
-    share, place = 1.0, NOTHING
-    for f in range(len(weights)):
-        here = max(weights[f], 0.0)
-        if wanted[f] < 0.0 and here < share * (here - wanted[f]):
-            share, place = here / (here - wanted[f]), f
-    return share, place
-
-
-@compiled(fastmath=FASTMATH)
 def nearest_shares(
     table: Table, target: Vector, right: Vector, picks: Indices, columns: Matrix, weights: Vector
 ) -> tuple[Indices, Vector, Vector, bool]:
@@ -207,7 +190,12 @@ def nearest_shares(
         if not is_regular:
             # What entered last depends on the others: its profit was a rounding error. The caller judges.
             return picks, weights, y[:m], True
-        share, place = _blocking(weights, wanted)
+        # The share of the way to the wanted weights on which none is negative, and the one that is zero there.
+        share, place = 1.0, NOTHING
+        for f in range(len(weights)):
+            here = max(weights[f], 0.0)
+            if wanted[f] < 0.0 and here < share * (here - wanted[f]):
+                share, place = here / (here - wanted[f]), f
         if place >= 0:
             stays = np.arange(len(weights)) != place
             weights = (weights + share * (wanted - weights))[stays]

@@ -1,8 +1,7 @@
 """Groups of starts, and master problems in which every group has a mixture of its own.
 
-Let the start decide from which mixture the policy is drawn. The visits of all groups together are the occupancy of some
-stationary policy, so nothing more can be reached, and the optimum is the same. But the master problem knows far more
-points: from n policies and K groups n^K combinations, all by the same n linear systems. So it takes fewer rounds.
+Let the start decide from which mixture the policy is drawn. The optimum is the same (docs/decisions.md), but the master
+problem knows far more points: from n policies and K groups n^K combinations, all by the same n linear systems.
 
 In the dual, the best known policy at a price is replaced by the sum over groups of the best known policy of each group:
 
@@ -70,7 +69,7 @@ def best_shares(program: Program, parts: Table, near: Vector) -> Solution[Mixtur
     point, a = np.einsum("nk,nkd->d", weights, parts), u[m:]
     over = np.maximum(program.rows[:m] @ point - program.right[:m], 0.0)
     excess = float(over.max(initial=0.0))
-    value = 0.5 * float(a @ a) - float(program.base @ point)
+    value = float(0.5 * a @ a - program.base @ point)
     is_priced = np.isfinite(program.most)
     if is_priced:
         value += program.most * float(over.sum())
@@ -141,4 +140,4 @@ def _weights(parts: Table, picks: Indices, x: Vector) -> Matrix:
     for pick, weight in zip(picks, x, strict=True):
         weights[pick, groups] += max(weight, 0.0)
     total = weights.sum(axis=0)
-    return np.asarray(weights / total) if total.all() else np.full_like(weights, np.nan)
+    return weights / total if total.all() else np.full_like(weights, np.nan)

@@ -102,7 +102,6 @@ class Block:
         gradient + grad h + m n = 0.
         """
         hessian = self.curvature * np.eye(len(x))
-        # Whether the ball holds x back.
         on_surface = self.is_ball and self.size(x) >= (1 - SURFACE) * float(self.radius)
         rests = (x == 0) & self.has_kink(on_surface) if self.is_signed else x <= 0
         if not self.is_ball:
@@ -141,7 +140,7 @@ class Block:
 
         On the surface of a 1-norm ball the multiplier weights every |x|, so that it is one for any slope.
         """
-        return np.asarray(self.slope > 0) | (on_surface and self.norm == 1)
+        return (self.slope > 0) | (on_surface and self.norm == 1)
 
     def normal(self, x: Vector) -> Vector:
         """(n,), of the surface of a ball at x: for q = 2 as long as x."""
@@ -184,7 +183,6 @@ class Block:
         m = self.multiplier(gradient, x) if size > 0.5 * radius else 0.0
         short = (radius - size) * m
         if self.norm == 1:
-            # The multiplier of a sum is a slope of its entries.
             return max(max_abs(self._conditions(gradient, x, self.slope + m, math.inf)), short / radius)
         return max(max_abs(self._conditions(gradient + m * self.normal(x), x, self.slope, math.inf)), short)
 
@@ -204,7 +202,7 @@ class Block:
             return float(np.sum(kept + 0.5 * self.curvature * (x - best) * (x + best)))
         used = gradient * x + self.slope * np.abs(x)
         if self.is_ball:
-            best_of_group = np.zeros(int(self.groups.max()) + 1)
+            best_of_group = np.zeros(self.groups.max() + 1)
             np.maximum.at(best_of_group, self.groups, over)
             dual = np.linalg.norm(best_of_group, math.inf if self.norm == 1 else 2)
             return float(np.sum(used) + self.radius * dual)
@@ -288,7 +286,13 @@ def box_minimum(
         is_fixed = at_low | at_high
         fixed = np.where(at_low, lower, np.where(at_high, upper, 0.0))
         system = np.where(is_fixed[:, None] | is_fixed, eye, hessian)
-        z = _solved(system, np.where(is_fixed, fixed, -gradient - np.einsum("de,e->d", hessian, fixed)))
+        right = np.where(is_fixed, fixed, -gradient - np.einsum("de,e->d", hessian, fixed))
+        try:
+            z = np.linalg.solve(system, right)
+        except np.linalg.LinAlgError:
+            # Singular by rounding, in units of its diagonal.
+            system += PIVOT_ERROR * eye
+            z = np.linalg.solve(system, right)
         slope = gradient + np.einsum("de,e->d", hessian, z)
         is_low = np.where(is_fixed, at_low & (slope >= -noise), z < lower - below)
         is_high = np.where(is_fixed, at_high & (slope <= noise), z > upper + above)
@@ -298,14 +302,6 @@ def box_minimum(
         moves = moves if n_rounds < n_together else moves[-1:]
         at_low[moves], at_high[moves] = is_low[moves], is_high[moves]
     return None
-
-
-def _solved(system: Matrix, right: Vector) -> Vector:
-    """The solution of a system (d, d) in units of its diagonal, which may be singular by rounding."""
-    try:
-        return np.asarray(np.linalg.solve(system, right), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.solve(system + PIVOT_ERROR * np.eye(len(right)), right), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -352,7 +348,7 @@ class _Model:
             step = box_minimum(self.curved, push, lower - x, upper - x)
             if step is None:
                 return None
-            x = np.asarray(np.clip(x + step, lower, upper))
+            x = np.clip(x + step, lower, upper)
             is_misplaced = kinked & (x == 0) & (side * self.slope_at(x) > self.slope)
             if not is_misplaced.any():
                 return x
@@ -371,7 +367,7 @@ class _Model:
         rough = self._interior_point()
         points = [near, contained(self.blocks, rough), self._polished(rough)]
         errors = [self._error(z) for z in points]
-        return points[int(np.nanargmin(errors))] if np.isfinite(errors).any() else self.x
+        return points[np.nanargmin(errors)] if np.isfinite(errors).any() else self.x
 
     def _error(self, z: Vector) -> float:
         return residual(self.slope_at(z), self.blocks, z)
@@ -393,11 +389,11 @@ class _Model:
         has_floor = (kinked | ~self.signed)[entry]
         quadratic = to_z.T @ self.curved @ to_z
         linear = to_z.T @ offset + np.where(has_floor, unit * self.slope[entry], 0.0)
-        pieces = [(-np.eye(len(entry))[has_floor], np.zeros(int(has_floor.sum())))]
+        pieces = [(-np.eye(len(entry))[has_floor], np.zeros(has_floor.sum()))]
         cones = []
         for block, part in parts(self.blocks):
             if block.is_ball and block.norm == 2:
-                sums = np.arange(int(block.groups.max()) + 1)[:, None] == block.groups
+                sums = np.arange(block.groups.max() + 1)[:, None] == block.groups
                 rows = np.vstack([np.zeros(len(entry)), -(sums @ to_z[part])])
                 cones.append((rows, np.append(block.radius, np.zeros(len(sums)))))
             elif block.is_ball:
@@ -435,7 +431,7 @@ class _Model:
             normals = np.zeros((len(balls), len(z)))
             for k, (block, part) in enumerate(balls):
                 normals[k, part] = block.normal(z[part])
-                system[part, part] += max(float(m[k]), 0.0) * block.bend
+                system[part, part] += max(m[k], 0.0) * block.bend
             short = np.array([block.short(z[part]) for block, part in balls])
             wrong = self.slope_at(z) + self.curvature * z + kinks + normals.T @ m
             step = _newton_step(system[np.ix_(free, free)], normals[:, free], -wrong[free], short)

@@ -12,8 +12,7 @@ is the gain that the last linear program predicts. Constraints hold to a stated 
 are feasible, so x satisfies its linear program. Where an active constraint is curved, the segment to the vertex may
 leave the feasible set at once. The ascent then stops before it reaches the maximum.
 
-A start need not be feasible. As long as x is not, the linear program minimises the sum of the linearised violations,
-and of two points the one with the smaller sum of violations is better; every feasible point is better than these.
+A start need not be feasible. As long as x is not, the linear program minimises the sum of the linearised violations.
 """
 
 import math
