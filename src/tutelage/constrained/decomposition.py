@@ -23,9 +23,9 @@ from tutelage.outcomes import Ended, NotConverged, Solution
 MAX_ROUNDS = 1_000
 # The policies whose expected counts are stored.
 MOST_STORED = 10
-# The share of the prices of the best bound in prices between these and those of the master problem; and of the gap, for a
-# pricing step to end where its bound is this close to what its best policy earns. Both save rounds or policy iterations
-# (2 to 4 times on models with random rows).
+# The share of the prices of the best bound in prices between these and those of the master problem; and of the gap, for
+# a pricing step to end where its bound is this close to what its best policy earns. Both save rounds or policy
+# iterations (2 to 4 times on models with random rows).
 INWARD, CLOSE = 0.7, 0.2
 # Below these relative gaps a round without progress shows that rounding allows no more; the second is for columns that
 # differ so little that no quadratic program is solved.
@@ -84,8 +84,13 @@ def decompose(
                 break
         else:
             if len(search.columns) == len(search.master.weights):
-                # No price that was tried has given another policy.
-                return search.last()
+                # No price that was tried has given another policy: the gap is rounding, or nothing closes it.
+                rounding = max(ACCEPTABLE * search.size, CANCELLED * abs(program.offset(search.master.dual)))
+                if search.gap <= rounding:
+                    return search.solution(Ended.ROUNDING)
+                message = f"decomposition found no better policy, but the relative gap is still {search.gap:.3g}"
+                best = search.solution(Ended.SETTLED)
+                raise NotConverged(message, residual=search.gap, n_steps=search.n_rounds, answer=best)
         if search.gap <= ROUNDED * search.size and search.value >= value and search.bound <= bound:
             return search.solution(Ended.ROUNDING)
         outcomes.report("rounds of decomposition", search.n_rounds, search.gap, search.solution(Ended.TIME_LIMIT))
@@ -209,11 +214,3 @@ class _Rounds:
             dual, bound = self.centre, self.bound
         mixture = Decomposed(self.columns[:n], self.master.weights, dual)
         return Solution(mixture, self.value, bound, self.value - bound, ended, self.n_rounds)
-
-    def last(self) -> Solution[Decomposed]:
-        """The solution when no better policy was found: its gap is rounding, or else `NotConverged`."""
-        offset = self.program.offset(self.master.dual)
-        if self.gap > max(ACCEPTABLE * self.size, CANCELLED * abs(offset)):
-            message = f"decomposition found no better policy, but the relative gap is still {self.gap:.3g}"
-            raise NotConverged(message, residual=self.gap, n_steps=self.n_rounds, answer=self.solution(Ended.SETTLED))
-        return self.solution(Ended.ROUNDING)

@@ -67,7 +67,14 @@ def _as_column(point: Vector, m: int) -> Vector:
 
 @compiled(fastmath=FASTMATH)
 def _pivoted(
-    table: Table, right: Vector, least: Vector, most: Vector, picks: Indices, basis: Matrix, kind: Indices, row: Indices
+    table: Table,
+    right: Vector,
+    least: Vector,
+    most: Vector,
+    picks: Indices,
+    basis: Matrix,
+    kind: Indices,
+    row: Indices,
 ) -> tuple[Vector, Vector, bool]:
     """Pivot a basis until nothing has a profit: its values, the multipliers, whether it is so.
 

@@ -8,11 +8,10 @@ entry to entry except in a ball. One step of every method of this package is the
 
     minimise over z   gradient @ (z - x) + 1/2 (z - x) @ hessian @ (z - x) + h(z)
 
-On a box by principal pivoting (`box_minimum`): entries at a bound are fixed, the others solve a linear system, and
-those that violate their optimality conditions change between fixed and free. With balls by an interior point
-(Clarabel), which is not exact, but shows which entries rest at zero or at a bound, and which balls bind
-(`Block.settled`). With these fixed, the optimality conditions are equations in the free entries and one multiplier m
-for each surface,
+On a box by principal pivoting (`box_minimum`): entries that violate their optimality conditions change between fixed
+at a bound and free. With balls by an interior point (Clarabel), which is not exact, but shows which entries rest at
+zero or at a bound, and which balls bind (`Block.settled`). With these fixed, the optimality conditions are equations in
+the free entries and one multiplier m for each surface,
 
     hessian (z - x) + gradient + grad h(z) + sum of m_k normal_k(z) = 0,        z on the surfaces,
 
@@ -268,7 +267,13 @@ def model_minimum(gradient: Vector, hessian: Matrix, blocks: Sequence[Block], x:
 
 
 def box_minimum(
-    hessian: Matrix, gradient: Vector, lower: Vector, upper: Vector, *, n_together: int = 6, max_rounds: int = 3_000
+    hessian: Matrix,
+    gradient: Vector,
+    lower: Vector,
+    upper: Vector,
+    *,
+    n_together: int = 6,
+    max_rounds: int = 3_000,
 ) -> Vector | None:
     """(d,), the minimum of a quadratic on a box; None where it was not found.
 

@@ -103,10 +103,12 @@ def proximal_newton(
             return replace(last, ended=Ended.CONVERGED)
         if best.is_rounding(last, gap_tolerance):
             return replace(best.solution, n_steps=last.n_steps, ended=Ended.ROUNDING)
-        if last.n_steps == max_steps or damping.is_lost(last):
+        x, here = last.answer.x, last.answer.here
+        # Whether x or the damping has left the range of sensible numbers.
+        is_lost = max_abs(x) > 1e60 or damping.size > 1e60 * (1 + _largest_curvature(here))
+        if last.n_steps == max_steps or is_lost:
             break
         outcomes.report("Newton steps", last.n_steps, last.residual, replace(best.solution, ended=Ended.TIME_LIMIT))
-        x, here = last.answer.x, last.answer.here
         model = here.hessian + damping.at(last) * np.eye(len(x))
         there = model_minimum(here.gradient, model, blocks, x)
         # The decrease of f + h that the second-order model predicts for the step.
@@ -179,11 +181,6 @@ class _Damping:
         flat = 1e-5 * last.residual / (1 + max_abs(last.answer.x))
         self.size = max(self.size, flat, 1e-14 * _largest_curvature(last.answer.here), SMALLEST)
         return self.size
-
-    def is_lost(self, last: Minimum[SourceT]) -> bool:
-        """Whether x or the damping has left the range of sensible numbers."""
-        x, curvature = last.answer.x, _largest_curvature(last.answer.here)
-        return bool(max_abs(x) > 1e60 or self.size > 1e60 * (1 + curvature))
 
     def adapt(self, decrease: float, predicted: float, rounding: float) -> bool:
         """Whether the step is taken. Damping grows tenfold and faster with refused steps, and falls where f agrees."""
