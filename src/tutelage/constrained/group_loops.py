@@ -83,28 +83,31 @@ def _pivoted(
     """
     m = len(right)
     point, pick = np.empty(m + 1), np.empty(table.shape[1], np.int64)
+    square, is_optimal = basis[:, : m + 1], False
     for r in range(m + 1):
         if kind[r] != COMBINATION:
             basis[r, m + 1] = least[row[r]] if kind[r] == SLACK else -most[row[r]]
     for _ in range(MAX_PIVOTS):
         u = basis[:, m + 1 :].copy()
-        is_regular = _solve(basis[:, : m + 1].copy(), u)
+        is_regular = _solve(square.copy(), u)
         of_row = 0
         entering, best = _best_combination(table, np.append(-u[:m, 0], 1.0), u[m, 0], point, pick)
         for j in range(m):
-            if least[j] - u[j, 0] > best:
-                entering, of_row, best = SLACK, j, least[j] - u[j, 0]
-            if u[j, 0] - most[j] > best:
-                entering, of_row, best = EXCESS, j, u[j, 0] - most[j]
+            slack, excess = least[j] - u[j, 0], u[j, 0] - most[j]
+            if slack > best:
+                entering, of_row, best = SLACK, j, slack
+            if excess > best:
+                entering, of_row, best = EXCESS, j, excess
         column = _as_column(point, m)
         if entering in (SLACK, EXCESS):
             column[:] = 0.0
             column[of_row] = 1.0 if entering == SLACK else -1.0
             column[m + 1] = least[of_row] if entering == SLACK else -most[of_row]
         both = np.column_stack((np.append(right, 1.0), column[: m + 1]))
-        _solve(basis[:, : m + 1].T.copy(), both)
+        _solve(square.T.copy(), both)
+        is_optimal = entering == NOTHING and is_regular
         if entering == NOTHING or not is_regular:
-            return both[:, 0].copy(), u[:m, 0].copy(), is_regular
+            break
         # The place in the basis that becomes zero first.
         flat = FLAT * max(1.0, np.abs(both[:, 1]).max())
         shortest, pivot, place = math.inf, 0.0, NOTHING
@@ -117,7 +120,7 @@ def _pivoted(
             break
         picks[place], basis[place] = pick, column
         kind[place], row[place] = entering, of_row
-    return both[:, 0].copy(), u[:m, 0].copy(), False
+    return both[:, 0].copy(), u[:m, 0].copy(), is_optimal
 
 
 @compiled(fastmath=FASTMATH)

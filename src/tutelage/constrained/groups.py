@@ -75,9 +75,8 @@ def best_shares(program: Program, parts: Table, near: Vector) -> Solution[Mixtur
         value += program.most * float(over.sum())
     least = program.offset(u) - float((parts @ program.price(u)).max(axis=0).sum())
     size = 1 + max_abs(program.right) + abs(value)
-    is_within = is_priced or excess <= EXACT_EXCESS * size
     # Where no mixture is within the limits, multipliers grow without end, and the bound exceeds the value.
-    if not is_within or not abs(value - least) <= TIGHT_GAP * size:
+    if not ((is_priced or excess <= EXACT_EXCESS * size) and abs(value - least) <= TIGHT_GAP * size):
         return None
     return Solution(Mixture(weights, u), value, least, excess, Ended.CONVERGED, 1)
 
