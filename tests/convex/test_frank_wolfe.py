@@ -164,7 +164,8 @@ def test_the_only_feasible_point_is_its_own_vertex_where_rounding_hides_it():
     gradient = np.array([8.2e-22, 2.5e-13, 8.6e-3, -8.2e-22, -2.5e-13, -8.6e-3, 1.9e-19, 7.9e-8])
     upper = np.repeat([10.0, 5.0], [6, 2])
     hidden = program(lambda x: 0.0, lambda x: [7.87e-7], lower=np.zeros(8), upper=upper)
-    vertex = frank_wolfe.direction_vertex(hidden, x, hidden.evaluate(x, None), gradient, np.array([row]), 1e-6)
+    exact = replace(hidden, derivatives=lambda _: (gradient, np.array([row])))
+    vertex, _ = frank_wolfe.direction_vertex(exact, x, hidden.evaluate(x, None), 1e-6)
     assert_allclose(vertex[[2, 5, 7]], [10, 0, 5], atol=1e-6)
     assert (vertex >= 0).all() and (vertex <= upper).all()
 

@@ -32,7 +32,7 @@ def eliminated(moves: SparseRows, label: Indices, size: Indices) -> Callable[...
     each component.
     """
     n = len(label)
-    # The states by component: SciPy sorts them in one pass.
+    # SciPy sorts the states by component in one pass.
     order = sparse.csr_array((np.zeros(n, np.int8), label, np.arange(n + 1)), (n, len(size))).tocsc().indices
 
     def solve(right: Vector, is_visits: bool, *_: object) -> Vector:
@@ -53,10 +53,7 @@ def _columns(right: Vector) -> Matrix:
 
 @compiled(fastmath=FASTMATH)
 def solve_band(rows: Rows, first: Indices, share: Vector, width: int, is_transposed: bool, x: Matrix) -> None:
-    """(I - P) x = right for (S, d), or with the transpose, in place of the right side.
-
-    P as in `narrow_band`; no move is further than `width` states.
-    """
+    """(I - P) x = right for (S, d), or with the transpose, in place; P as in `narrow_band`, with moves up to `width`."""
     row, column, weight = rows
     n, d = x.shape
     # Entry (s, t) is in place t - s + width of row s.

@@ -9,8 +9,7 @@ The bound is at most 1e-11 of the norm of the solution. For discounts so near on
 is the smallest that can be verified.
 
 The method is BiCGSTAB, preconditioned by triangular sweeps: I - moves, divided by its diagonal, is I - L - U, where L
-has the entries to earlier states and U those to later states. It needs a third of the steps of the plain method, and by
-Eisenstat's identity
+has the entries to earlier states and U those to later states. It needs a third of the steps; by Eisenstat's identity
 
     (I - L)^-1 (I - L - U) (I - U)^-1 p = t + (I - L)^-1 (p - t),    t = (I - U)^-1 p
 
@@ -113,7 +112,7 @@ def bicgstab(rows: SplitRows, right: Vector, tolerance: float, max_steps: int) -
     """
     n = len(right)
     zero, r, middle = np.zeros(n), np.empty(n), np.empty(n)
-    # In this unit squares of small entries do not underflow.
+    # In units of the largest entry, so that squares of small entries do not underflow.
     size = np.abs(right).max()
     if size == 0.0:
         return zero

@@ -7,7 +7,6 @@ objective over all policies, so every round has a certified gap. The mixture is 
 at these prices.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -30,8 +29,7 @@ INWARD, CLOSE = 0.7, 0.2
 # Below these relative gaps a round without progress shows that rounding allows no more; the second is for columns that
 # differ so little that no quadratic program is solved.
 ROUNDED, NEARLY_ROUNDED = 1e-12, 1e-10
-# Below the first, a gap that no policy can close is rounding; the second is relative to the numbers whose difference is
-# the bound.
+# Below these a gap that no policy can close is rounding: relative to the size, or to the two terms of the bound.
 ACCEPTABLE, CANCELLED = 1e-7, 1e-10
 
 
@@ -75,7 +73,11 @@ def decompose(
         if search.value <= good_enough or search.is_proved(tolerance):
             return search.solution(Ended.CONVERGED)
         price = program.price(search.master.dual)
-        for u in search.trials():
+        trials = [search.master.dual]
+        if isinstance(pricer, Improver) and search.centre is not None and not search.is_by_group:
+            # In-out separation first; with a mixture for every group of starts the gap falls fast without it.
+            trials.insert(0, (1 - INWARD) * search.master.dual + INWARD * search.centre)
+        for u in trials:
             earned = (matrix(search.columns) @ price).max()
             new = search.price_out(u)
             if search.is_proved(tolerance):
@@ -170,13 +172,6 @@ class _Rounds:
         self.value, self.master, self.own = master.value, master.answer, None
         return True
 
-    def trials(self) -> Iterator[Vector]:
-        """Dual variables to try in this round: between the centre and the last ones (in-out separation), and these."""
-        # With a mixture for every group of starts the gap falls fast without the former.
-        if isinstance(self.pricer, Improver) and self.centre is not None and not self.is_by_group:
-            yield (1 - INWARD) * self.master.dual + INWARD * self.centre
-        yield self.master.dual
-
     def price_out(self, u: Vector, *, is_exact: bool = False) -> Columns:
         """Policies at price(u) that are not known, found as far as it serves the bound; they become columns."""
         price, offset = self.program.price(u), self.program.offset(u)
@@ -204,7 +199,6 @@ class _Rounds:
 
     def solution(self, ended: Ended) -> Solution[Decomposed]:
         """The mixture, with dual variables and their bound: those of the master problem where they are as good."""
-        n = len(self.master.weights)
         dual = self.master.dual
         bound = self.bound if self.own is None else self.own
         if bound == -np.inf:
@@ -212,5 +206,5 @@ class _Rounds:
             dual = np.zeros_like(dual)
         if self.centre is not None and self.bound - bound > self.gap + ROUNDED * self.size:
             dual, bound = self.centre, self.bound
-        mixture = Decomposed(self.columns[:n], self.master.weights, dual)
+        mixture = Decomposed(self.columns[: len(self.master.weights)], self.master.weights, dual)
         return Solution(mixture, self.value, bound, self.value - bound, ended, self.n_rounds)

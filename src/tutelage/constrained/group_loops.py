@@ -179,7 +179,12 @@ def _minimum(columns: Matrix, target: Vector, right: Vector) -> tuple[Vector, Ve
 
 @compiled(fastmath=FASTMATH)
 def nearest_shares(
-    table: Table, target: Vector, right: Vector, picks: Indices, columns: Matrix, weights: Vector
+    table: Table,
+    target: Vector,
+    right: Vector,
+    picks: Indices,
+    columns: Matrix,
+    weights: Vector,
 ) -> tuple[Indices, Vector, Vector, bool]:
     """The quadratic program, by Wolfe's active-set method for the point of least norm (1976).
 

@@ -24,7 +24,6 @@ from tutelage.constrained.objectives import Mixture, Program
 from tutelage.model.mdp import MDP
 from tutelage.outcomes import Ended, Solution
 
-# With three axes.
 Table: TypeAlias = NDArray[np.float64]
 # The number of groups, the number of starts for each where there are few, and the least number of groups that help.
 MOST_GROUPS, FEW_STARTS, FEWEST_GROUPS = 200, 5, 20
