@@ -53,7 +53,7 @@ def _columns(right: Vector) -> Matrix:
 
 @compiled(fastmath=FASTMATH)
 def solve_band(rows: Rows, first: Indices, share: Vector, width: int, is_transposed: bool, x: Matrix) -> None:
-    """(I - P) x = right for (S, d), or with the transpose, in place; P as in `narrow_band`, with moves up to `width`."""
+    """(I - P) x = right for (S, d), or with the transpose, in place; P as in `narrow_band`, moves up to `width`."""
     row, column, weight = rows
     n, d = x.shape
     # Entry (s, t) is in place t - s + width of row s.

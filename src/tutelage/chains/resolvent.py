@@ -110,7 +110,7 @@ def discounted_rows(mdp: MDP, choice: Indices) -> SparseRows:
 @lru_cache(maxsize=16)
 def has_dense_moves(mdp: MDP, largest: int = LARGEST_DENSE) -> bool:
     """Whether there are more than a few states, at most `largest`, and moves to a tenth of them or more from each."""
-    n = len(mdp.initial)
+    n = mdp.n_states
     return bool(DENSE_LIMIT < n <= largest and mdp.transition.nnz >= DENSE_SHARE * n * n)
 
 
@@ -130,7 +130,7 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
         from tutelage.chains.elimination import narrow_band
 
         return Resolvent(method, narrow_band(mdp.continuing, mdp.first_choice, share, width))
-    n = len(mdp.initial)
+    n = mdp.n_states
     height = n if method == "dense" else 3 * width + 1
     weight = np.repeat(share, np.diff(mdp.continuing.indptr)) * mdp.continuing.data
     moves = np.asarray(np.bincount(place, weight, minlength=n * height), dtype=np.float64).reshape(n, height)
