@@ -10,11 +10,12 @@ Wolfe, 1960), with one row for their sum: at given multipliers the best combinat
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.compiling import FASTMATH, compiled
-from tutelage.constrained.groups import Table
 
+Table = NDArray[np.float64]
 # What a member of a basis is: a combination, the slack of a row or its excess. Or there is none.
 COMBINATION, SLACK, EXCESS, NOTHING = 0, 1, 2, -1
 # Profits below the first, relative to the size of what is compared, are rounding errors; so are changes below the

@@ -12,7 +12,6 @@ entries, the deviations from the target, and half their square is added.
 """
 
 from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from tutelage.constrained.objectives import Mixture, Program
 from tutelage.model.mdp import MDP
 from tutelage.outcomes import Ended, Solution
 
-Table: TypeAlias = NDArray[np.float64]
+Table = NDArray[np.float64]
 # The number of groups, the number of starts for each where there are few, and the least number of groups that help.
 MOST_GROUPS, FEW_STARTS, FEWEST_GROUPS = 200, 5, 20
 # The largest excess over the limits and the largest gap that are rounding, relative to the sizes.
