@@ -1,5 +1,7 @@
 """The printed Frank-Wolfe variant: closed forms, the standard method with linear constraints, and where it stops."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -148,8 +150,8 @@ def test_a_corner_that_just_satisfies_a_constraint_is_its_own_vertex():
     rows = np.array([[-0.5, -1.0, 2e-10]])
     tight = program(lambda x: x[2], lambda x: rows @ x + 10, lower=np.zeros(3), upper=[10.0, 5.0, 10.0])
     x = np.array([10.0, 5.0, 0.0])
-    gradient = np.array([-1.0, -1.0, 1.0])
-    vertex = frank_wolfe.direction_vertex(tight, x, tight.evaluate(x, None), gradient, rows, 0.0)
+    exact = replace(tight, derivatives=lambda _: (np.array([-1.0, -1.0, 1.0]), rows))
+    vertex, _ = frank_wolfe.direction_vertex(exact, x, tight.evaluate(x, None), 0.0)
     assert_allclose(vertex[:2], [10, 5], atol=1e-8)
     assert 0 <= vertex[2] <= 10
     assert (rows @ vertex + 10 <= 1e-8).all()
@@ -162,7 +164,8 @@ def test_the_only_feasible_point_is_its_own_vertex_where_rounding_hides_it():
     gradient = np.array([8.2e-22, 2.5e-13, 8.6e-3, -8.2e-22, -2.5e-13, -8.6e-3, 1.9e-19, 7.9e-8])
     upper = np.repeat([10.0, 5.0], [6, 2])
     hidden = program(lambda x: 0.0, lambda x: [7.87e-7], lower=np.zeros(8), upper=upper)
-    vertex = frank_wolfe.direction_vertex(hidden, x, hidden.evaluate(x, None), gradient, np.array([row]), 1e-6)
+    exact = replace(hidden, derivatives=lambda _: (gradient, np.array([row])))
+    vertex, _ = frank_wolfe.direction_vertex(exact, x, hidden.evaluate(x, None), 1e-6)
     assert_allclose(vertex[[2, 5, 7]], [10, 0, 5], atol=1e-6)
     assert (vertex >= 0).all() and (vertex <= upper).all()
 

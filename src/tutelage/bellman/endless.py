@@ -43,16 +43,15 @@ class EndingOperators:
         return backed, policy
 
     def hard_backup(self, value: Vector, choice: Indices, slack: float) -> tuple[Vector, Indices]:
+        mdp = self.mdp
         backed, moved = self.plain.hard_backup(value, choice, slack)
-        is_taken = np.zeros(self.mdp.n_choices, dtype=np.bool_)
+        is_taken = np.zeros(mdp.n_choices, dtype=np.bool_)
         is_taken[moved] = True
-        is_lost = ending_choice(self.mdp, is_taken) < 0
+        is_lost = ending_choice(mdp, is_taken) < 0
         if not is_lost.any():
             return backed, moved
-        mdp = self.mdp
-        largest = max(max_abs(value), max_abs(self.reward), SMALLEST)
         ahead = self.reward + discounted(mdp, mdp.continuing @ value)
-        worse = (per_choice(mdp, backed) - ahead - slack) / largest
+        worse = (per_choice(mdp, backed) - ahead - slack) / max(max_abs(value), max_abs(self.reward), SMALLEST)
         # Where nothing is gained, a value is only too high by an error of its evaluation.
         for wide in self.as_good if self.reward[moved[is_lost]].max() <= 0 else self.as_good[:1]:
             otherwise = ending_choice(mdp, is_taken | (worse <= wide))

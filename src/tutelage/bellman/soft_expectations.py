@@ -73,12 +73,7 @@ class SoftExpansion(Readable):
 
 
 def soft_expansion(
-    mdp: MDP,
-    features: Matrix,
-    weights: ArrayLike,
-    *,
-    accuracy: float = 1e-10,
-    near: SoftExpansion | None = None,
+    mdp: MDP, features: Matrix, weights: ArrayLike, *, accuracy: float = 1e-10, near: SoftExpansion | None = None
 ) -> SoftExpansion:
     """Value, gradient and Hessian of the soft return at the weights (d,); features (S, d) or (C, d).
 
@@ -153,14 +148,13 @@ class Journeys:
         for place, (domain, features) in enumerate(zip(self.domains, self.features, strict=True)):
             solved = None if factors is None else _solve(factors, domain.mdp, features @ weights)
             if solved is None:
-                last = near[place] if near else None
-                yield soft_expansion(domain.mdp, features, weights, accuracy=1e-13, near=last)
+                yield soft_expansion(domain.mdp, features, weights, accuracy=1e-13, near=near[place] if near else None)
             else:
                 yield expansion_around(domain.mdp, features, weights, *solved)
 
 
 def _shared_moves(mdps: Sequence[MDP], features: Sequence[Matrix]) -> Matrix | None:
-    """The network of journeys."""
+    """The network of journeys, if they have one."""
     n_states = mdps[0].n_states
     for mdp in mdps:
         if np.any(mdp.discount != 1.0) or mdp.transition.nnz != mdp.n_choices or mdp.n_states != n_states:

@@ -53,11 +53,7 @@ def _columns(right: Vector) -> Matrix:
 
 @compiled(fastmath=FASTMATH)
 def solve_band(rows: Rows, first: Indices, share: Vector, width: int, is_transposed: bool, x: Matrix) -> None:
-    """(I - P) x = right for (S, d), or with the transpose, in place of the right side.
-
-    Row s of P is the sum of share(c) * T(c) over the rows c from first[s] to first[s+1]; no move is further than
-    `width` states.
-    """
+    """(I - P) x = right for (S, d), or with the transpose, in place; P as in `narrow_band`, moves up to `width`."""
     row, column, weight = rows
     n, d = x.shape
     # Entry (s, t) is in place t - s + width of row s.
@@ -67,11 +63,9 @@ def solve_band(rows: Rows, first: Indices, share: Vector, width: int, is_transpo
         for c in range(first[s], first[s + 1]):
             if share[c] != 0.0:
                 for k in range(row[c], row[c + 1]):
-                    ahead = np.int64(column[k]) - s
-                    if is_transposed:
-                        entries[s + ahead, width - ahead] -= share[c] * weight[k]
-                    else:
-                        entries[s, width + ahead] -= share[c] * weight[k]
+                    to = np.int64(column[k])
+                    i, j = (to, s) if is_transposed else (s, to)
+                    entries[i, j - i + width] -= share[c] * weight[k]
     for s in range(n):
         inverse = 1.0 / entries[s, width]
         for t in range(s + 1, min(s + width + 1, n)):
@@ -91,10 +85,7 @@ def solve_band(rows: Rows, first: Indices, share: Vector, width: int, is_transpo
 
 @compiled(fastmath=FASTMATH)
 def solve_components(rows: Rows, order: Indices, label: Indices, size: Indices, x: Matrix) -> None:
-    """(I - moves) x = right for (S, d), in place of the right side.
-
-    order: (S,), the states by component, so that no move leads to a later component. size: of each component.
-    """
+    """(I - moves) x = right for (S, d), in place of the right side. order: (S,), the states by component."""
     row, column, weight = rows
     n, d = x.shape
     place = np.empty(n, np.int64)

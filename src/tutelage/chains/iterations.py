@@ -9,13 +9,12 @@ The bound is at most 1e-11 of the norm of the solution. For discounts so near on
 is the smallest that can be verified.
 
 The method is BiCGSTAB, preconditioned by triangular sweeps: I - moves, divided by its diagonal, is I - L - U, where L
-has the entries to earlier states and U those to later states. A solve with I - L or I - U carries values through the
-whole state space in one pass, in the order of memory; a plain Krylov step carries them one move. The preconditioned
-method needs a third of the steps, and by Eisenstat's identity
+has the entries to earlier states and U those to later states. It needs a third of the steps; by Eisenstat's identity
 
     (I - L)^-1 (I - L - U) (I - U)^-1 p = t + (I - L)^-1 (p - t),    t = (I - U)^-1 p
 
-a step costs as much as a plain one. Where Krylov steps do not converge, Gauss-Seidel sweeps do.
+a step costs as much as a plain one. Where Krylov steps do not converge, Gauss-Seidel sweeps do: each multiplies the
+norm of the residual by the discount or less.
 """
 
 import math
@@ -48,7 +47,7 @@ def split_rows(rows: Rows, first: Indices, share: Vector) -> tuple[SplitRows, Ve
     n = len(first) - 1
     start = np.empty(n + 1, row.dtype)
     before, after = np.empty(n, row.dtype), np.empty(n, row.dtype)
-    columns, weights = np.empty_like(column), np.empty_like(weight)
+    columns, weights = np.empty_like(column), np.zeros_like(weight)
     scale = np.empty(n)
     start[n] = row[first[n]]
     for s in range(n):
@@ -70,9 +69,7 @@ def split_rows(rows: Rows, first: Indices, share: Vector) -> tuple[SplitRows, Ve
         before[s], after[s] = low, high
         inverse = 1.0 / (1.0 - stay)
         scale[s] = inverse
-        for k in range(start[s], low):
-            weights[k] *= inverse
-        for k in range(high, row[first[s + 1]]):
+        for k in range(start[s], row[first[s + 1]]):
             weights[k] *= inverse
     return (start, before, after, columns, weights), scale
 
@@ -81,9 +78,7 @@ def split_rows(rows: Rows, first: Indices, share: Vector) -> tuple[SplitRows, Ve
 def _backward(rows: SplitRows, right: Vector, out: Vector) -> None:
     """(I - U) out = right."""
     row, _, after, column, weight = rows
-    n = len(out)
-    for i in range(n):
-        s = n - 1 - i
+    for s in range(len(out) - 1, -1, -1):
         total = right[s]
         for k in range(after[s], row[s + 1]):
             total += weight[k] * out[column[k]]
@@ -92,11 +87,7 @@ def _backward(rows: SplitRows, right: Vector, out: Vector) -> None:
 
 @compiled(fastmath=FASTMATH)
 def _forward(rows: SplitRows, right: Vector, middle: Vector, shadow: Vector, out: Vector) -> tuple[float, float]:
-    """(I - L) rest = right - middle, out = middle + rest; returns shadow @ out and out @ out.
-
-    With (I - U) middle = right, out is (I - L)^-1 (I - L - U) (I - U)^-1 right: the whole matrix preconditioned from
-    both sides, at the cost of the two triangular solves (Eisenstat's trick).
-    """
+    """(I - L) rest = right - middle, out = middle + rest (Eisenstat's identity); returns shadow @ out and out @ out."""
     row, before, _, column, weight = rows
     with_shadow = with_itself = 0.0
     rest = np.empty_like(out)
@@ -202,12 +193,8 @@ class Iterations:
         size = float(np.linalg.norm(answer, self.norm))
         return residual, bound / size if size > 0 else (np.inf if bound > 0 else 0.0)
 
-    def solve(self, right: Vector, start: Vector, accuracy: float) -> Vector:
-        """Solve to a verified relative accuracy, by Krylov steps, or by sweeps where Krylov steps do not converge.
-
-        Each sweep multiplies the norm of the residual by the discount or less, so the iteration ends. Rounding errors
-        of the residual limit the accuracy.
-        """
+    def solve(self, right: Vector, answer: Vector, accuracy: float) -> Vector:
+        """Solve from a first answer to a verified relative accuracy, by Krylov steps, or by sweeps where these fail."""
         if not right.any():
             # Iterations would approach the answer zero without end.
             return np.zeros_like(right)
@@ -215,7 +202,6 @@ class Iterations:
         most_sweeps = 1_000 + 4 * math.log(goal * (1 - self.discount)) / math.log(self.discount)
         n_sweeps, n_pairs = 0, 8
         rows, scale = self.parts
-        answer = start
         residual, error = self.error(right, answer)
         while error > goal and n_sweeps < most_sweeps:
             # A little less than what is missing, at most what one attempt can. The zero vector has no relative error.
@@ -224,11 +210,10 @@ class Iterations:
             left, reached = self.error(right, tried)
             if not reached < 0.1 * error:
                 # Discard the Krylov steps. Each time double the number of sweeps, so that failed attempts cost little.
-                tried = answer
+                tried, left = answer, residual
                 for _ in range(n_pairs):
-                    tried = tried + swept(rows, scale * residual)
-                    residual, reached = self.error(right, tried)
-                left = residual
+                    tried = tried + swept(rows, scale * left)
+                    left, reached = self.error(right, tried)
                 n_pairs *= 2
                 n_sweeps += n_pairs
             answer, residual, error = tried, left, reached
@@ -244,14 +229,12 @@ class Iterations:
 def krylov(moves: SparseRows, discount: float) -> Callable[..., Vector]:
     """Solve by iterations, each answer verified. moves: discount * P. discount: the largest sum of a row."""
 
-    def solve(
-        right: Vector, is_visits: bool, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY
-    ) -> Vector:
+    def solve(b: Vector, is_visits: bool, near: Vector | None = None, accuracy: float = RELATIVE_ACCURACY) -> Vector:
         system = Iterations(moves.T.tocsr(), discount, 1) if is_visits else Iterations(moves, discount, np.inf)
-        start = np.zeros_like(right) if near is None else near
-        if right.ndim == 1:
-            return system.solve(right, start, accuracy)
-        columns = [(right[:, j].copy(), start[:, j].copy(), accuracy) for j in range(right.shape[1])]
+        start = np.zeros_like(b) if near is None else near
+        if b.ndim == 1:
+            return system.solve(b, start, accuracy)
+        columns = [(b[:, j].copy(), start[:, j].copy(), accuracy) for j in range(b.shape[1])]
         return np.column_stack(map_in_threads(lambda column: system.solve(*column), columns))
 
     return solve

@@ -14,8 +14,6 @@ One function chooses the method, by the pattern of the chain:
     components   the strongly connected components are small, as for most policies with one choice per state
     factors      sparse LU, in an order of elimination that all policies of an MDP share
     iterations   everything else: Krylov steps or sweeps, each answer verified (`iterations`)
-
-A is diagonally dominant, so elimination is stable without pivots, and its answers need no check.
 """
 
 from collections.abc import Callable
@@ -55,8 +53,8 @@ BY_DEGREE = "MMD_AT_PLUS_A"
 class Resolvent:
     """The inverses of A = I - discount * P and of its transpose.
 
-    method: its name, as above. solve: A x = right, or A' x = right if the second argument is true; iterations take a
-    start and an accuracy, too.
+    method: its name, as above. solve: A x = right, or A' x = right if the second argument is true. As A is diagonally
+    dominant, elimination is stable without pivots, and its answers need no check.
     """
 
     method: str
@@ -90,9 +88,8 @@ def chain(mdp: MDP, weights: Vector, rows: SparseRows | None = None) -> SparseRo
         # Sorting the entries of long rows would take longer than a product.
         return sparse.csr_array(_mix(mdp, weights) @ rows)
     weight = np.repeat(weights, np.diff(rows.indptr)) * rows.data
-    step = sparse.csr_array(
-        (weight, rows.indices, rows.indptr[mdp.first_choice]), (mdp.n_states, mdp.n_states), copy=True
-    )
+    place = rows.indices, rows.indptr[mdp.first_choice]
+    step = sparse.csr_array((weight, *place), (mdp.n_states, mdp.n_states), copy=True)
     step.sum_duplicates()
     return step
 
@@ -113,7 +110,7 @@ def discounted_rows(mdp: MDP, choice: Indices) -> SparseRows:
 @lru_cache(maxsize=16)
 def has_dense_moves(mdp: MDP, largest: int = LARGEST_DENSE) -> bool:
     """Whether there are more than a few states, at most `largest`, and moves to a tenth of them or more from each."""
-    n = len(mdp.initial)
+    n = mdp.n_states
     return bool(DENSE_LIMIT < n <= largest and mdp.transition.nnz >= DENSE_SHARE * n * n)
 
 
@@ -133,7 +130,7 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
         from tutelage.chains.elimination import narrow_band
 
         return Resolvent(method, narrow_band(mdp.continuing, mdp.first_choice, share, width))
-    n = len(mdp.initial)
+    n = mdp.n_states
     height = n if method == "dense" else 3 * width + 1
     weight = np.repeat(share, np.diff(mdp.continuing.indptr)) * mdp.continuing.data
     moves = np.asarray(np.bincount(place, weight, minlength=n * height), dtype=np.float64).reshape(n, height)
@@ -196,8 +193,7 @@ def typical_method(mdp: MDP) -> str:
 
 def _sparse(mdp: MDP, moves: SparseRows, takes_many: bool = False, accuracy: float = RELATIVE_ACCURACY) -> Resolvent:
     """The resolvent of a large chain (S, S). takes_many: whether the policy takes most of the choices."""
-    by_parts = components(moves)
-    if by_parts is not None:
+    if (by_parts := components(moves)) is not None:
         return by_parts
     order = elimination_order(mdp, takes_many) if accuracy < ITERATED_ACCURACY else None
     if order is not None:
@@ -211,7 +207,7 @@ def components(moves: SparseRows) -> Resolvent | None:
     """The resolvent of I - moves by components; None where these are so large that it would take long."""
     n_components, label = csgraph.connected_components(moves, connection="strong")
     size = np.bincount(label, minlength=n_components)
-    if float((size.astype(np.float64) ** 3).sum()) > COMPONENT_OPERATIONS * len(label):
+    if (size.astype(np.float64) ** 3).sum() > COMPONENT_OPERATIONS * len(label):
         return None
     from tutelage.chains.elimination import eliminated
 
@@ -222,7 +218,7 @@ def any_choice(mdp: MDP) -> Indices:
     """(S,), random choices, one per state; where some policy goes on for ever, choices that end."""
     if np.isinf(mdp.horizon):
         return ending_choice(mdp, np.ones(mdp.n_choices, dtype=np.bool_))
-    return np.asarray(mdp.first_choice[:-1] + np.random.default_rng(0).integers(mdp.choices_per_state))
+    return mdp.first_choice[:-1] + np.random.default_rng(0).integers(mdp.choices_per_state)
 
 
 @lru_cache(maxsize=8)
@@ -270,13 +266,11 @@ def _dense(moves: SparseRows | Matrix) -> Resolvent:
 
 def factors(moves: SparseRows, order: Indices) -> Resolvent:
     """By one sparse LU of A', the transpose of I - moves, its states in this order of elimination."""
-    position = np.argsort(order)
+    place = np.argsort(order)
     moved = (sparse.eye_array(len(order), format="csr") - moves)[order][:, order]
     moved.sort_indices()
     lu = sparse_factors(moved, "NATURAL")
-    return Resolvent(
-        "factors", lambda right, is_visits, *_: lu.solve(right[order], trans="N" if is_visits else "T")[position]
-    )
+    return Resolvent("factors", lambda right, is_visits, *_: lu.solve(right[order], "N" if is_visits else "T")[place])
 
 
 def sparse_factors(system: SparseRows, ordering: str) -> linalg.SuperLU:
@@ -291,7 +285,6 @@ def elimination_order(mdp: MDP, takes_many: bool) -> Indices | None:
     """The order of elimination for the sparse LU of policies that take most choices, or one in each state.
 
     None where the chain of the uniform policy, or of random choices, takes few Krylov steps, or too many operations.
-    All policies share the order of the policy that takes every choice, unless that one takes too many operations.
     """
     from tutelage.chains.iterations import Iterations
 
@@ -299,7 +292,7 @@ def elimination_order(mdp: MDP, takes_many: bool) -> Indices | None:
     moves = all_moves if takes_many else discounted_rows(mdp, any_choice(mdp))
     if Iterations(moves, mdp.contraction, np.inf).is_fast() or np.isinf(_operations(moves, FACTOR_OPERATIONS)):
         return None
-    # Policies with few choices take fewer operations in the shared order than the policy of all choices.
+    # All share the order of the policy that takes every choice, unless that one takes far too many operations.
     is_shared = takes_many or np.isfinite(_operations(all_moves, 10 * FACTOR_OPERATIONS))
     return np.argsort(sparse_factors(_halved(all_moves if is_shared else moves), BY_DEGREE).perm_c)
 

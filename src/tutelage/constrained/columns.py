@@ -5,15 +5,14 @@ expectation. It serves where policies visit few of many states.
 
 An *improver* stores policies. For one choice per state, F = A^-1 features, (S, d), has the expected feature counts from
 every state, where A = I minus the discounted moves. Its mean over the initial distribution is the policy's feature
-expectation, and F @ price is its value at *any* price. So policy iteration at a new price starts, without a linear
-system, from the policy that is best there among all that were evaluated before, and each of its steps gives one more
-column. The resolvent of the chain gives F; where it takes iterations, these start from the F of the policy before.
+expectation, and F @ price is its value at *any* price: policy iteration starts from the policy that is best there, and
+each of its steps gives one more column.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -48,10 +47,13 @@ class Column:
         return np.asarray(self.parts.sum(axis=0))
 
 
+Columns: TypeAlias = tuple[Column, ...]
+
+
 class Priced(NamedTuple):
     """The columns found at some price, and a certified upper bound on the value of any policy there."""
 
-    columns: tuple[Column, ...]
+    columns: Columns
     best: float
 
 
@@ -125,7 +127,7 @@ class Improver(Planner):
         reward = per_choice(mdp, self.features @ price)
         operators = bellman_operators(mdp, reward)
         stored = [column for column in columns if column.ahead is not None] or [self.evaluate(columns[-1].choice, None)]
-        column = max(stored, key=lambda known: float(known.counts @ price))
+        column = max(stored, key=lambda known: known.counts @ price)
         # A policy that follows in each state the column that is best from there on earns at least this.
         value = np.max([np.asarray(known.ahead) @ price for known in stored], axis=0)
         better: list[Column] = []
@@ -133,7 +135,7 @@ class Improver(Planner):
         solved = RELATIVE_ACCURACY * max_abs(reward)
         rounding = 4 * EPSILON if self.is_exact else 0.1 * RELATIVE_ACCURACY
         while True:
-            earned = float(column.counts @ price)
+            earned = column.counts @ price
             # Sweeps raise the value of a policy, so a policy that is greedy to the result earns at least as much. More
             # than two pairs improve a policy less than its successor does.
             value = operators.sweep(value, solved / mdp.steps, 2)
@@ -144,7 +146,7 @@ class Improver(Planner):
                 break
             outcomes.report("policy iterations", len(better) + 1, error)
             next_column = self.evaluate(moved, column)
-            if float(next_column.counts @ price) <= earned:
+            if next_column.counts @ price <= earned:
                 # Policies improve strictly, so this one differs by rounding only.
                 break
             column = next_column
@@ -177,15 +179,15 @@ class Improver(Planner):
         ahead = choice_resolvent(mdp, choice).values(here, None if near is None else near.ahead)
         if self.groups is None:
             return Column(choice, np.einsum("s,sd->d", mdp.initial, ahead)[None], ahead)
-        return Column(choice, np.asarray(self.groups @ ahead), ahead)
+        return Column(choice, self.groups @ ahead, ahead)
 
     def visits(self, column: Column, shares: Vector) -> Vector:
         mdp = self.domain.mdp
-        starts = mdp.initial * shares[0] if self.groups is None else np.asarray(shares @ self.groups)
+        starts = mdp.initial * shares[0] if self.groups is None else shares @ self.groups
         return choice_resolvent(mdp, column.choice).visits(starts)
 
 
-def opened(domain: Domain, price: Vector, *, has_groups: bool) -> tuple[Planner, tuple[Column, ...]]:
+def opened(domain: Domain, price: Vector, *, has_groups: bool) -> tuple[Planner, Columns]:
     """A good policy at a price, and the pricer to go on with: policies are stored where each visits most states."""
     mdp = domain.mdp
     choice = any_choice(mdp)
@@ -198,6 +200,5 @@ def opened(domain: Domain, price: Vector, *, has_groups: bool) -> tuple[Planner,
         return planner, planner.price_out(price).columns
     improver = Improver(domain, has_groups=has_groups)
     first = improver.evaluate(choice, None)
-    # A rough optimum is enough.
     better = improver.price_out(price, [first], share=OPENING).columns
     return improver, better[-1:] or (first,)

@@ -1,8 +1,7 @@
 """Groups of starts, and master problems in which every group has a mixture of its own.
 
-Let the start decide from which mixture the policy is drawn. The visits of all groups together are the occupancy of some
-stationary policy, so nothing more can be reached, and the optimum is the same. But the master problem knows far more
-points: from n policies and K groups n^K combinations, all by the same n linear systems. So it takes fewer rounds.
+Let the start decide from which mixture the policy is drawn. The optimum is the same (docs/decisions.md), but the master
+problem knows far more points: from n policies and K groups n^K combinations, all by the same n linear systems.
 
 In the dual, the best known policy at a price is replaced by the sum over groups of the best known policy of each group:
 
@@ -19,11 +18,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tutelage.arrays import Matrix, SparseRows, Vector, max_abs
+from tutelage.arrays import Indices, Matrix, SparseRows, Vector, max_abs
 from tutelage.constrained.objectives import Mixture, Program
 from tutelage.model.mdp import MDP
 from tutelage.outcomes import Ended, Solution
 
+Table = NDArray[np.float64]
 # The number of groups, the number of starts for each where there are few, and the least number of groups that help.
 MOST_GROUPS, FEW_STARTS, FEWEST_GROUPS = 200, 5, 20
 # The largest excess over the limits and the largest gap that are rounding, relative to the sizes.
@@ -53,7 +53,7 @@ def start_groups(mdp: MDP) -> SparseRows | None:
     return mean.tocsr()
 
 
-def best_shares(program: Program, parts: NDArray[np.float64], near: Vector) -> Solution[Mixture] | None:
+def best_shares(program: Program, parts: Table, near: Vector) -> Solution[Mixture] | None:
     """The best mixture for every group, weights (n, K); None where rounding hides it or no mixture is in the limits.
 
     parts: (n, K, d). near: (k,), dual variables to start from.
@@ -67,20 +67,19 @@ def best_shares(program: Program, parts: NDArray[np.float64], near: Vector) -> S
     point, a = np.einsum("nk,nkd->d", weights, parts), u[m:]
     over = np.maximum(program.rows[:m] @ point - program.right[:m], 0.0)
     excess = float(over.max(initial=0.0))
-    value = 0.5 * float(a @ a) - float(program.base @ point)
+    value = float(0.5 * a @ a - program.base @ point)
     is_priced = np.isfinite(program.most)
     if is_priced:
         value += program.most * float(over.sum())
     least = program.offset(u) - float((parts @ program.price(u)).max(axis=0).sum())
     size = 1 + max_abs(program.right) + abs(value)
-    is_within = is_priced or excess <= EXACT_EXCESS * size
     # Where no mixture is within the limits, multipliers grow without end, and the bound exceeds the value.
-    if not is_within or not abs(value - least) <= TIGHT_GAP * size:
+    if not ((is_priced or excess <= EXACT_EXCESS * size) and abs(value - least) <= TIGHT_GAP * size):
         return None
     return Solution(Mixture(weights, u), value, least, excess, Ended.CONVERGED, 1)
 
 
-def _most(program: Program, upper: Vector, parts: NDArray[np.float64], near: Vector) -> tuple[Matrix, Vector] | None:
+def _most(program: Program, upper: Vector, parts: Table, near: Vector) -> tuple[Matrix, Vector] | None:
     """The linear program: weights (n, K) and dual variables (m,)."""
     from tutelage.constrained import group_loops
 
@@ -93,7 +92,7 @@ def _most(program: Program, upper: Vector, parts: NDArray[np.float64], near: Vec
     return _weights(parts, picks[is_point], x[is_point]), np.clip(u, 0.0, upper)
 
 
-def _nearest(program: Program, upper: Vector, parts: NDArray[np.float64], near: Vector) -> tuple[Matrix, Vector] | None:
+def _nearest(program: Program, upper: Vector, parts: Table, near: Vector) -> tuple[Matrix, Vector] | None:
     """The projection, from the best mixture within the limits at the last price: weights and dual variables."""
     from tutelage.constrained import group_loops
 
@@ -121,7 +120,7 @@ def _nearest(program: Program, upper: Vector, parts: NDArray[np.float64], near: 
     return weights, np.concatenate([np.maximum(y, 0.0), deviation])
 
 
-def _less_best(table: NDArray[np.float64], price: Vector) -> tuple[Vector, NDArray[np.float64]]:
+def _less_best(table: Table, price: Vector) -> tuple[Vector, Table]:
     """(q,), the sum of the best columns of a table (n, K, q) at a price, and the table less these columns.
 
     Near the end all columns that matter are nearly equal. Their differences keep more digits than their sums.
@@ -131,11 +130,11 @@ def _less_best(table: NDArray[np.float64], price: Vector) -> tuple[Vector, NDArr
     return table[best, groups].sum(axis=0), table - table[best, groups]
 
 
-def _weights(parts: NDArray[np.float64], picks: NDArray[np.int64], x: Vector) -> Matrix:
+def _weights(parts: Table, picks: Indices, x: Vector) -> Matrix:
     """(n, K), the weights of each policy in every group, from those of combinations (N, K); nan if there is none."""
     groups = np.arange(parts.shape[1])
     weights = np.zeros(parts.shape[:2])
     for pick, weight in zip(picks, x, strict=True):
         weights[pick, groups] += max(weight, 0.0)
     total = weights.sum(axis=0)
-    return np.asarray(weights / total) if total.all() else np.full_like(weights, np.nan)
+    return weights / total if total.all() else np.full_like(weights, np.nan)

@@ -8,11 +8,10 @@ entry to entry except in a ball. One step of every method of this package is the
 
     minimise over z   gradient @ (z - x) + 1/2 (z - x) @ hessian @ (z - x) + h(z)
 
-On a box by principal pivoting (`box_minimum`): entries at a bound are fixed, the others solve a linear system, and
-those that violate their optimality conditions change between fixed and free. With balls by an interior point
-(Clarabel), which is not exact, but shows which entries rest at zero or at a bound, and which balls bind
-(`Block.settled`). With these fixed, the optimality conditions are equations in the free entries and one multiplier m
-for each surface,
+On a box by principal pivoting (`box_minimum`): entries that violate their optimality conditions change between fixed
+at a bound and free. With balls by an interior point (Clarabel), which is not exact, but shows which entries rest at
+zero or at a bound, and which balls bind (`Block.settled`). With these fixed, the optimality conditions are equations in
+the free entries and one multiplier m for each surface,
 
     hessian (z - x) + gradient + grad h(z) + sum of m_k normal_k(z) = 0,        z on the surfaces,
 
@@ -40,8 +39,6 @@ CONE_COST = 5
 POLISHING_STEPS = 4
 # A residual of the model's conditions, relative to the gradient, at which an active set counts as the right one.
 EXACT_ENOUGH = 1e-11
-# Rounds of pivoting for one model: 41 correlated entries within narrow bounds took more than 200, one change each.
-PIVOT_ROUNDS = 3_000
 # The rounding error of one pivoting step, relative to the numbers that it is made of.
 PIVOT_ERROR = 1e-13
 
@@ -104,7 +101,6 @@ class Block:
         gradient + grad h + m n = 0.
         """
         hessian = self.curvature * np.eye(len(x))
-        # Whether the ball holds x back.
         on_surface = self.is_ball and self.size(x) >= (1 - SURFACE) * float(self.radius)
         rests = (x == 0) & self.has_kink(on_surface) if self.is_signed else x <= 0
         if not self.is_ball:
@@ -143,7 +139,7 @@ class Block:
 
         On the surface of a 1-norm ball the multiplier weights every |x|, so that it is one for any slope.
         """
-        return np.asarray(self.slope > 0) | (on_surface and self.norm == 1)
+        return (self.slope > 0) | (on_surface and self.norm == 1)
 
     def normal(self, x: Vector) -> Vector:
         """(n,), of the surface of a ball at x: for q = 2 as long as x."""
@@ -186,7 +182,6 @@ class Block:
         m = self.multiplier(gradient, x) if size > 0.5 * radius else 0.0
         short = (radius - size) * m
         if self.norm == 1:
-            # The multiplier of a sum is a slope of its entries.
             return max(max_abs(self._conditions(gradient, x, self.slope + m, math.inf)), short / radius)
         return max(max_abs(self._conditions(gradient + m * self.normal(x), x, self.slope, math.inf)), short)
 
@@ -206,7 +201,7 @@ class Block:
             return float(np.sum(kept + 0.5 * self.curvature * (x - best) * (x + best)))
         used = gradient * x + self.slope * np.abs(x)
         if self.is_ball:
-            best_of_group = np.zeros(int(self.groups.max()) + 1)
+            best_of_group = np.zeros(self.groups.max() + 1)
             np.maximum.at(best_of_group, self.groups, over)
             dual = np.linalg.norm(best_of_group, math.inf if self.norm == 1 else 2)
             return float(np.sum(used) + self.radius * dual)
@@ -278,12 +273,13 @@ def box_minimum(
     upper: Vector,
     *,
     n_together: int = 6,
-    max_rounds: int = PIVOT_ROUNDS,
+    max_rounds: int = 3_000,
 ) -> Vector | None:
     """(d,), the minimum of a quadratic on a box; None where it was not found.
 
     hessian: (d, d), positive definite. gradient, lower, upper: (d,), with lower <= 0 <= upper, the start.
     n_together: rounds in which all misplaced entries change; later only the last one does, which cannot cycle (Murty).
+    max_rounds: 41 correlated entries within narrow bounds took more than 200, one change each.
     """
     unit = 1 / np.sqrt(np.diag(hessian))
     hessian, gradient = unit[:, None] * hessian * unit, unit * gradient
@@ -295,7 +291,13 @@ def box_minimum(
         is_fixed = at_low | at_high
         fixed = np.where(at_low, lower, np.where(at_high, upper, 0.0))
         system = np.where(is_fixed[:, None] | is_fixed, eye, hessian)
-        z = _solved(system, np.where(is_fixed, fixed, -gradient - np.einsum("de,e->d", hessian, fixed)))
+        right = np.where(is_fixed, fixed, -gradient - np.einsum("de,e->d", hessian, fixed))
+        try:
+            z = np.linalg.solve(system, right)
+        except np.linalg.LinAlgError:
+            # Singular by rounding, in units of its diagonal.
+            system += PIVOT_ERROR * eye
+            z = np.linalg.solve(system, right)
         slope = gradient + np.einsum("de,e->d", hessian, z)
         is_low = np.where(is_fixed, at_low & (slope >= -noise), z < lower - below)
         is_high = np.where(is_fixed, at_high & (slope <= noise), z > upper + above)
@@ -305,14 +307,6 @@ def box_minimum(
         moves = moves if n_rounds < n_together else moves[-1:]
         at_low[moves], at_high[moves] = is_low[moves], is_high[moves]
     return None
-
-
-def _solved(system: Matrix, right: Vector) -> Vector:
-    """The solution of a system (d, d) in units of its diagonal, which may be singular by rounding."""
-    try:
-        return np.asarray(np.linalg.solve(system, right), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.solve(system + PIVOT_ERROR * np.eye(len(right)), right), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -359,7 +353,7 @@ class _Model:
             step = box_minimum(self.curved, push, lower - x, upper - x)
             if step is None:
                 return None
-            x = np.asarray(np.clip(x + step, lower, upper))
+            x = np.clip(x + step, lower, upper)
             is_misplaced = kinked & (x == 0) & (side * self.slope_at(x) > self.slope)
             if not is_misplaced.any():
                 return x
@@ -378,7 +372,7 @@ class _Model:
         rough = self._interior_point()
         points = [near, contained(self.blocks, rough), self._polished(rough)]
         errors = [self._error(z) for z in points]
-        return points[int(np.nanargmin(errors))] if np.isfinite(errors).any() else self.x
+        return points[np.nanargmin(errors)] if np.isfinite(errors).any() else self.x
 
     def _error(self, z: Vector) -> float:
         return residual(self.slope_at(z), self.blocks, z)
@@ -400,11 +394,11 @@ class _Model:
         has_floor = (kinked | ~self.signed)[entry]
         quadratic = to_z.T @ self.curved @ to_z
         linear = to_z.T @ offset + np.where(has_floor, unit * self.slope[entry], 0.0)
-        pieces = [(-np.eye(len(entry))[has_floor], np.zeros(int(has_floor.sum())))]
+        pieces = [(-np.eye(len(entry))[has_floor], np.zeros(has_floor.sum()))]
         cones = []
         for block, part in parts(self.blocks):
             if block.is_ball and block.norm == 2:
-                sums = np.arange(int(block.groups.max()) + 1)[:, None] == block.groups
+                sums = np.arange(block.groups.max() + 1)[:, None] == block.groups
                 rows = np.vstack([np.zeros(len(entry)), -(sums @ to_z[part])])
                 cones.append((rows, np.append(block.radius, np.zeros(len(sums)))))
             elif block.is_ball:
@@ -414,15 +408,11 @@ class _Model:
                 rows = to_z[ended] / unit[ended, None]
                 limits = self.radius[ended] / unit[ended]
                 pieces += [(rows, limits), (-rows, limits)]
-        scaled = []
-        for rows, limits in pieces + cones:
-            size = max_abs(rows) or 1.0
-            scaled.append((rows / size, limits / size))
-        rows, right = (np.concatenate(part) for part in zip(*scaled, strict=True))
+        table = np.vstack([np.column_stack(piece) / (max_abs(piece[0]) or 1.0) for piece in pieces + cones])
         heights = [len(limits) for _, limits in cones]
         size = max(max_abs(linear), max_abs(quadratic))
-        n_linear = len(right) - sum(heights)
-        solved = minimise_conic(quadratic / size, linear / size, rows, right, n_linear, heights)
+        n_linear = len(table) - sum(heights)
+        solved = minimise_conic(quadratic / size, linear / size, table[:, :-1], table[:, -1], n_linear, heights)
         return np.asarray(to_z @ solved.answer.x)
 
     # Newton steps may go far out; the result is compared with other points.
@@ -446,7 +436,7 @@ class _Model:
             normals = np.zeros((len(balls), len(z)))
             for k, (block, part) in enumerate(balls):
                 normals[k, part] = block.normal(z[part])
-                system[part, part] += max(float(m[k]), 0.0) * block.bend
+                system[part, part] += max(m[k], 0.0) * block.bend
             short = np.array([block.short(z[part]) for block, part in balls])
             wrong = self.slope_at(z) + self.curvature * z + kinks + normals.T @ m
             step = _newton_step(system[np.ix_(free, free)], normals[:, free], -wrong[free], short)

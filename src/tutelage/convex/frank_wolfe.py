@@ -12,8 +12,7 @@ is the gain that the last linear program predicts. Constraints hold to a stated 
 are feasible, so x satisfies its linear program. Where an active constraint is curved, the segment to the vertex may
 leave the feasible set at once. The ascent then stops before it reaches the maximum.
 
-A start need not be feasible. As long as x is not, the linear program minimises the sum of the linearised violations,
-and of two points the one with the smaller sum of violations is better; every feasible point is better than these.
+A start need not be feasible. As long as x is not, the linear program minimises the sum of the linearised violations.
 """
 
 import math
@@ -92,9 +91,7 @@ def maximise(
         return Solution(Reached(x, here), here.value, here.value + residual, residual, how, n_steps)
 
     for n_steps in range(max_steps):
-        gradient, jacobian = program.derivatives(here)
-        vertex = direction_vertex(program, x, here, gradient, jacobian, feasibility_tolerance)
-        gap = float(gradient @ (vertex - x))
+        vertex, gap = direction_vertex(program, x, here, feasibility_tolerance)
         short, before = here.merit(feasibility_tolerance)
         if short == 0 and gap <= stop_tolerance:
             return ended(Ended.CONVERGED, n_steps)
@@ -106,14 +103,10 @@ def maximise(
 
 
 def direction_vertex(
-    program: NonlinearProgram[SourceT],
-    x: Vector,
-    here: Evaluation[SourceT],
-    gradient: Vector,
-    jacobian: Matrix,
-    tolerance: float,
-) -> Vector:
-    """(n,), the vertex of the direction-finding linear program, or of the one for an x that is not feasible."""
+    program: NonlinearProgram[SourceT], x: Vector, here: Evaluation[SourceT], tolerance: float
+) -> tuple[Vector, float]:
+    """The vertex (n,) of the direction-finding linear program, or of the one for an x that is not feasible; its gap."""
+    gradient, jacobian = program.derivatives(here)
     # Half the tolerance is reserved for the rounding of the linear program; a feasible x stays feasible.
     room = np.maximum(tolerance / 2 - here.excess, 0.0)
     rows, slope = jacobian, -gradient
@@ -131,8 +124,9 @@ def direction_vertex(
         vertex = minimise_linear(slope, constraints).answer.x[: len(x)]
     except InfeasibleProgram:
         # A feasible x satisfies its program, by less than the solver can see where it is the only point.
-        return x
-    return np.clip(program.lower + vertex, program.lower, program.upper)
+        return x, 0.0
+    vertex = np.clip(program.lower + vertex, program.lower, program.upper)
+    return vertex, float(gradient @ (vertex - x))
 
 
 def line_search(
