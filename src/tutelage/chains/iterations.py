@@ -13,8 +13,7 @@ has the entries to earlier states and U those to later states. It needs a third 
 
     (I - L)^-1 (I - L - U) (I - U)^-1 p = t + (I - L)^-1 (p - t),    t = (I - U)^-1 p
 
-a step costs as much as a plain one. Where Krylov steps do not converge, Gauss-Seidel sweeps do: each multiplies the
-norm of the residual by the discount or less.
+a step costs as much as a plain one. Where Krylov steps do not converge, sweeps do: the residual falls by the discount.
 """
 
 import math

@@ -22,12 +22,10 @@ from tutelage.outcomes import Ended, NotConverged, Solution
 MAX_ROUNDS = 1_000
 # The policies whose expected counts are stored.
 MOST_STORED = 10
-# The share of the prices of the best bound in prices between these and those of the master problem; and of the gap, for
-# a pricing step to end where its bound is this close to what its best policy earns. Both save rounds or policy
-# iterations (2 to 4 times on models with random rows).
+# The share of the prices of the best bound in prices tried first; and of the gap, for a pricing step to end where its
+# bound is this close to what the best policy earns. They save rounds or policy steps (on random rows 2 to 4 times).
 INWARD, CLOSE = 0.7, 0.2
-# Below these relative gaps a round without progress shows that rounding allows no more; the second is for columns that
-# differ so little that no quadratic program is solved.
+# Below these relative gaps rounding allows no more: in a round without progress; where no quadratic program is solved.
 ROUNDED, NEARLY_ROUNDED = 1e-12, 1e-10
 # Below these a gap that no policy can close is rounding: relative to the size, or to the two terms of the bound.
 ACCEPTABLE, CANCELLED = 1e-7, 1e-10

@@ -112,12 +112,9 @@ def proximal_newton(
         outcomes.report("Newton steps", last.n_steps, last.residual, replace(best.solution, ended=Ended.TIME_LIMIT))
         model = here.hessian + damping.at(last) * np.eye(len(x))
         there = model_minimum(here.gradient, model, blocks, x)
-        # The decrease of f + h that the second-order model predicts for the step.
-        step = there - x
-        second_order = 0.5 * float(step @ here.hessian @ step)
-        predicted = -(float(here.gradient @ step) + second_order + terms(blocks, there) - terms(blocks, x))
+        predicted = _predicted_decrease(here, blocks, x, there)
         if damping.stretch > 1:
-            there = contained(blocks, x + damping.stretch * step)
+            there = contained(blocks, x + damping.stretch * (there - x))
         new = smooth(there, here.source)
         # Close to the minimum the decrease is smaller than the rounding error of f; the model is then trusted.
         rounding = 1e-13 * (1 + abs(last.value)) + new.value_noise + here.value_noise
@@ -199,6 +196,13 @@ class _Damping:
         self.n_refused += 1
         self.size *= 10.0**self.n_refused
         return False
+
+
+def _predicted_decrease(here: Expansion[SourceT], blocks: Sequence[Block], x: Vector, there: Vector) -> float:
+    """The decrease of f + h that the second-order model predicts for the step."""
+    step = there - x
+    second_order = 0.5 * float(step @ here.hessian @ step)
+    return -(float(here.gradient @ step) + second_order + terms(blocks, there) - terms(blocks, x))
 
 
 def ascend(
