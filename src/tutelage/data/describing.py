@@ -14,7 +14,6 @@ from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
 from tutelage.model.policy import check_policy, first_maximum, uniform_policy
 from tutelage.outcomes import InvalidInput, report
 
-# The most names that are listed.
 MOST_NAMES = 12
 
 
@@ -84,12 +83,9 @@ def least_allowances(domain: Domain) -> dict[str, float]:
 
 
 def _journeys(domain: Domain) -> dict[str, float] | None:
-    """The expectation of each preference feature on the journey to a goal that has the least of it in total.
-
-    Policies that never arrive would have less, and so would journeys that put off what they must do: by discounts,
-    what is late enough counts nothing. None unless there are goals, each choice leads to one state, no feature is
-    negative, and every start can reach a goal.
-    """
+    """The expectation of each preference feature on the journey to a goal that has the least of it in total: what never
+    arrives, or is put off, would have less by discounts. None unless there are goals, each choice leads to one state,
+    no feature is negative, and every start can reach a goal."""
     mdp, rows = domain.mdp, domain.mdp.transition
     if not len(mdp.goals) or rows.nnz > mdp.n_choices or domain.preference_features.min(initial=0.0) < 0:
         return None
@@ -102,9 +98,8 @@ def _journeys(domain: Domain) -> dict[str, float] | None:
         total = least_totals(mdp, np.where(is_goal[mdp.state_of_choice], 0.0, step), np.where(is_goal, 0.0, np.inf))
         if not np.isfinite(total[mdp.initial > 0]).all():
             return None
-        ahead = np.minimum(total, 1e300)
         policy = np.zeros(mdp.n_choices)
-        policy[first_maximum(mdp, -(step + ahead[rows.indices]))] = 1.0
+        policy[first_maximum(mdp, -(step + np.minimum(total, 1e300)[rows.indices]))] = 1.0
         least[name] = float(occupancy(mdp, policy) @ cost)
     return least
 
@@ -143,10 +138,7 @@ def _ranges(features: Matrix, names: tuple[str, ...]) -> dict[str, tuple[float, 
 
 
 def policy_columns(mdp: MDP, policy: ArrayLike) -> dict[str, list[Any]]:
-    """A table of what a policy does: the names of each state and choice that it visits, their probability and visits.
-
-    visits: the expected discounted number of times that the choice is taken.
-    """
+    """A table of what a policy does: the choices that it takes by name, with probabilities and discounted visits."""
     checked = check_policy(mdp, policy)
     taken = occupancy(mdp, checked)
     # Choices with fewer visits are rounding.

@@ -74,18 +74,11 @@ def sample_demonstrations(
     mdp = domain.mdp if isinstance(domain, Domain) else domain
     count = arrays.whole_number(n, "the number of demonstrations", least=1)
     most = None if max_steps is None else arrays.whole_number(max_steps, "max_steps", least=1)
-    chosen = check_policy(mdp, policy)
-    return _walk(mdp, chosen, ends(domain), count, truncation_bias, most, arrays.generator(rng))
+    return _walk(mdp, check_policy(mdp, policy), ends(domain), count, truncation_bias, most, arrays.generator(rng))
 
 
 def _walk(
-    mdp: MDP,
-    policy: Vector,
-    is_last: Flags,
-    n: int,
-    truncation_bias: float,
-    max_steps: int | None,
-    rng: np.random.Generator,
+    mdp: MDP, policy: Vector, is_last: Flags, n: int, truncation_bias: float, most: int | None, rng: np.random.Generator
 ) -> Demonstrations:
     """n trajectories, all of which take a step at the same time."""
     expected, factor = mdp.steps, mdp.contraction
@@ -100,8 +93,8 @@ def _walk(
     discount = np.ones(mdp.n_choices) if isinstance(mdp.discount, float) else mdp.discount
     weight, live = np.full(n, expected), np.arange(n)
     steps = []
-    for n_taken in range(min(n_steps, max_steps or n_steps)):
-        if max_steps is None and n_taken == LONGEST:
+    for n_taken in range(min(n_steps, most or n_steps)):
+        if most is None and n_taken == LONGEST:
             raise InvalidInput(
                 f"{len(live)} of {n} trajectories are longer than {LONGEST} visits, and may have {n_steps}; "
                 "give max_steps, or raise truncation_bias"
@@ -121,10 +114,8 @@ def _walk(
 
 
 def row_sampler(rows: SparseRows) -> Callable[[Indices, np.random.Generator], Indices]:
-    """A function that draws a column for each of some rows of a stochastic matrix, by inversion.
-
-    Only positive entries are drawn. For R rows the error of a probability is R * 2**-52, far below the sampling error.
-    """
+    """A function that draws a column for each of some rows of a stochastic matrix, by inversion: a positive entry.
+    For R rows the error of a probability is R * 2**-52, far below the sampling error."""
     positive = rows.copy()
     positive.eliminate_zeros()
     columns, ends = positive.indices.astype(np.int64), positive.indptr[1:]
@@ -143,10 +134,7 @@ def row_sampler(rows: SparseRows) -> Callable[[Indices, np.random.Generator], In
 
 def routes(domain: Domain, policy: Vector, n: int) -> tuple[Demonstrations, Vector] | None:
     """All trajectories of a policy and their probabilities, the likeliest first; None if there are more than n.
-
-    They are found best first: of all beginnings of trajectories, that with the largest probability is continued. A
-    choice of probability 1e-9 is rounding, and routes with a millionth of the probability may be missing.
-    """
+    A choice of probability 1e-9 is rounding, and routes with a millionth of the probability may be missing."""
     mdp, is_last = domain.mdp, ends(domain)
     rows, of_entry = mdp.transition, choice_of_entry(mdp.transition)
     longest = horizon(mdp.contraction, TRUNCATION_BIAS)

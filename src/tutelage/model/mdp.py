@@ -1,8 +1,7 @@
 """The model: a finite MDP in choice form, and a domain, which adds the features.
 
-A state offers one or more *choices*; a choice is one row of a sparse matrix. Where every state offers A actions, action
-a of state s is choice `s * A + a`. Rewards and features are on states (as in the paper) or on choices. The discount is
-one number, or one per choice. Every equation has diag(discount) @ transition:
+A state offers one or more *choices*; a choice is one row of a sparse matrix. Rewards and features are on states (as in
+the paper) or on choices. The discount is one number, or one per choice. Every equation has diag(discount) @ transition:
 
     V(s) = max over choices c of s of  reward(c) + discount(c) T(c) @ V
     sum of z over the choices of s' = initial(s') + sum over c of discount(c) T(s' | c) z(c)
@@ -10,8 +9,8 @@ one number, or one per choice. Every equation has diag(discount) @ transition:
 The sum of the second over all states gives sum over c of (1 - discount(c)) z(c) = 1: the weights (1 - discount) z are a
 distribution of choices, and each feature expectation is a mean of features / (1 - discount).
 
-A discount of 1 is for episodes that end (see `policy`): absorbing states without discount are ends. There no value is
-left and no visit counts, so that all equations have `continuing`, the transition without the columns of the ends.
+Absorbing states without discount are ends. There no value is left and no visit counts, so that all equations have
+`continuing`, the transition without the columns of the ends.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -81,7 +80,6 @@ class MDP(Readable):
         arrays.check_length(initial, n_states, "initial", "states")
         discount = inputs.checked_discount(self.discount, n_choices)
         duration = None if self.duration is None else checked_duration(self.duration, n_choices)
-        # Ascending, each once.
         goals = arrays.freeze(np.unique(arrays.integers(self.goals, "goals", n_states)))
         arrays.set_fields(self, transition=transition, first_choice=first_choice, initial=initial)
         arrays.set_fields(self, discount=discount, duration=duration, goals=goals)
@@ -114,9 +112,7 @@ class MDP(Readable):
         action_names: Sequence[Hashable] | None = None,
     ) -> Self:
         """An MDP with A actions in every state, from a dense (S, A, S) array or A sparse matrices (S, S).
-
-        discount, duration: as in `from_choices`; one per choice may also have shape (S, A).
-        """
+        discount, duration: as in `from_choices`; one per choice may also have shape (S, A)."""
         rows, n_actions = inputs.rows_of_actions(transition)
         first_choice = np.arange(0, rows.shape[0] + 1, n_actions)
         table = (len(first_choice) - 1, n_actions)
@@ -371,10 +367,7 @@ def discounted(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def endless(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """values(c) / (1 - discount(c)), the discounted sum of taking a choice for ever; with ends, values * steps.
-
-    Values are on states or choices, (S, ...) or (C, ...); with one discount the result has the same rows. Every
-    expectation is a mean of these rows, so it is between the least and the largest.
-    """
+    Values are on states or choices, (S, ...) or (C, ...); with one discount the result has the same rows."""
     if np.max(mdp.discount) == 1:
         return values * mdp.steps
     if isinstance(mdp.discount, float):
