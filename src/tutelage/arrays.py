@@ -35,7 +35,6 @@ else:
     )
     AsVector, AsMatrix, AsNames = ArrayLike, ArrayLike, Sequence[str]
 SparseRows: TypeAlias = sparse.csr_array
-
 ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
 InstanceT = TypeVar("InstanceT")
 EPSILON = float(np.finfo(np.float64).eps)

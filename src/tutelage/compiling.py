@@ -25,7 +25,6 @@ from tutelage.arrays import Indices, Vector
 Rows: TypeAlias = tuple[Indices, Indices, Vector]
 LoopT = TypeVar("LoopT", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT")
-
 # Flags of the compiler. Sums may be reordered and fused; infinities and NaN keep their meaning.
 FASTMATH: set[str] = {"nsz", "contract", "reassoc"}
 # Operations may be fused but not reordered.

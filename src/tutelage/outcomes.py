@@ -212,7 +212,6 @@ class _Watch:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Within this block, this watch holds."""
         token = _now.set(self)
         try:
             yield

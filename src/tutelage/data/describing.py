@@ -18,11 +18,8 @@ MOST_NAMES = 12
 
 
 def describe(domain: Domain) -> dict[str, Any]:
-    """The description that `tutelage info` prints.
-
-    least_allowances: for each preference feature, the least expectation of any policy; on a road map with goals, that
-    of the journey that arrives with the least of it (`is_arriving`). cut: the lists of names that are not complete.
-    """
+    """The description that `tutelage info` prints. cut: the lists of names that are not complete. least_allowances: for
+    each preference feature, the least of any policy; on a road map with goals, of any that arrives (`is_arriving`)."""
     mdp, names = domain.mdp, domain.mdp.names
     goals = mdp.goals if len(mdp.goals) else np.flatnonzero(absorbing_states(mdp))
     stored = names.choices.stored if names.choices is not None else range(int(mdp.choices_per_state.max()))

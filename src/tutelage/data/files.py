@@ -33,7 +33,6 @@ from tutelage.outcomes import InvalidModel, TutelageError, Unavailable, within
 
 # The default of `max_bytes`: a domain of several million states fits.
 LARGEST_BYTES = 2**30
-# The formats that are written, with their versions.
 DOMAIN, DEMONSTRATIONS = ("tutelage domain", 1), ("tutelage demonstrations", 1)
 DOMAIN_FIELDS = (
     *("transition_data", "transition_indices", "transition_indptr", "first_choice", "initial", "discount"),
@@ -44,7 +43,6 @@ OPTIONAL_FIELDS = (
     *("positions", "true_weights"),
 )
 DEMONSTRATION_SUFFIXES = (".npz", ".jsonl", ".csv")
-
 Archive = Mapping[str, NDArray[Any]]
 AnyPath = str | os.PathLike[str]
 
@@ -80,8 +78,7 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
 
 def saved_weights(path: AnyPath, domain: Domain, *, max_bytes: int = LARGEST_BYTES) -> NDArray[np.float64] | None:
     """The `true_weights` (d_r,) in the file of a domain, or None."""
-    archive = read_archive(path, (), DOMAIN, others="true_weights", max_bytes=max_bytes)
-    weights = archive.get("true_weights")
+    weights = read_archive(path, (), DOMAIN, others="true_weights", max_bytes=max_bytes).get("true_weights")
     return None if weights is None else vector(weights, "true_weights", domain.n_reward, "reward features")
 
 

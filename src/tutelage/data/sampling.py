@@ -2,8 +2,7 @@
 
 Let x_i be the discounted reward feature counts of trajectory i minus the expectation of the lesson. The distance of n
 trajectories from the lesson is norm_2(sum of x_i) / n. The best n of a pool solve a subset-sum problem. A heuristic:
-from several random selections, replace a trajectory i by the j that minimises norm_2(sum - x_i + x_j), until no
-replacement reduces the norm. Each reduces it and there are finitely many selections, so this ends in a local optimum.
+from several random selections, replace a trajectory i by the j that minimises norm_2(sum - x_i + x_j), until none does.
 """
 
 import heapq
@@ -33,12 +32,9 @@ LONGEST = 200_000
 
 
 def horizon(discount: float, truncation_bias: float) -> int:
-    """The least T >= 1 with discount^T / (1 - discount) <= truncation_bias.
-
-    The left side bounds the discounted count of a feature in [0, 1] from step T on. So it does for episodes that end,
-    with 1 - 1 / H in place of the discount: if no state has more than H expected steps, h, then K h = h - 1 <=
-    (1 - 1 / H) h.
-    """
+    """The least T >= 1 with discount^T / (1 - discount) <= truncation_bias, the count of a feature in [0, 1] from T on.
+    So it is for episodes that end, with 1 - 1 / H in place of the discount: if no state has more than H expected steps,
+    h, then K h = h - 1 <= (1 - 1 / H) h."""
     if not 0 < truncation_bias < math.inf:
         raise InvalidInput(f"truncation_bias must be a positive number, got {truncation_bias}")
     steps = max(1, math.ceil(math.log(truncation_bias * (1 - discount)) / math.log(discount)))
@@ -124,7 +120,6 @@ def row_sampler(rows: SparseRows) -> Callable[[Indices, np.random.Generator], In
     sums = np.diff(total[positive.indptr])
 
     def draw(given: Indices, rng: np.random.Generator) -> Indices:
-        # One sorted array serves all rows.
         entries = np.searchsorted(total, before[given] + sums[given] * rng.random(len(given)), side="right") - 1
         # By rounding the draw may be the last sum of its row.
         return np.asarray(columns[np.minimum(entries, ends[given] - 1)])

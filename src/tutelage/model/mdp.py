@@ -41,7 +41,6 @@ class MDP(Readable):
     labels: the names of states and choices, if they have any; for messages, files and demonstrations.
     duration: (C,), the time that each choice takes; None where each takes one unit.
     goals: the states where a journey ends, ascending; for `arrival` and for reports. Solvers do not use them.
-
     ends: the absorbing states without discount, ascending. continuing: the transition without the moves to ends.
     horizon: the largest expected number of steps of any policy, discounted as they are; 1 / (1 - discount) where all
         choices have a discount below 1. Infinite if some policy goes on for ever.
@@ -221,11 +220,9 @@ class Domain(Readable):
     reward_features: (S, d_r) on states or (C, d_r) on choices.
     preference_features: (S, d_c) or (C, d_c); d_c may be zero.
     reward_names, preference_names: one name per feature, for messages, tables and plots.
-
     state_names: (S,), any hashable objects, all different. choice_names: (C,), different within a state; where every
         state offers A choices, A names are enough. Without them, those of the MDP.
     positions: (S, 2), the coordinates of the states, for drawing; NaN where a state has none.
-
     reward_arrivals, preference_arrivals: by name, the features that depend on the next state too, sparse (C, S); the
         feature matrix has their means. They are made from the features that are given.
 

@@ -49,7 +49,6 @@ def check_name(name: Any, place: str) -> Any:
 
 
 def is_hashable(name: Any) -> bool:
-    """Whether it can be a key of a dict."""
     try:
         hash(name)
     except TypeError:
@@ -159,7 +158,6 @@ class Labels:
         n_states = len(self.first_choice) - 1
         set_fields(self, finals=integers(self.finals, "finals", n_states))
         if self.states is not None:
-            # States that were checked are not checked again.
             if not isinstance(self.states, Names | GridNames):
                 set_fields(self, states=Names(_listed(self.states, "state_names")))
             check_length(self.states, n_states, "state_names", "states", "names")
@@ -265,7 +263,6 @@ def to_json(names: Names | GridNames | ChoiceNames) -> NDArray[np.uint8]:
 
 
 def _plain(name: Any) -> Any:
-    """A name as JSON data."""
     if isinstance(name, np.generic):
         name = name.item()
     if type(name) is tuple:

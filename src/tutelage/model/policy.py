@@ -208,5 +208,4 @@ def totals(moves: SparseRows, n_steps: int = 60, residual: float = 1e-10) -> Vec
                 return np.asarray(answer)
         return np.asarray(linalg.splu(system.tocsc()).solve(ones))
     except (np.linalg.LinAlgError, RuntimeError):
-        # Singular in double precision.
         return np.full(n, np.inf)
