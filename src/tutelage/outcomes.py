@@ -38,11 +38,9 @@ AnswerT = TypeVar("AnswerT")
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution(Generic[AnswerT]):
     """What a method has computed, and how it ended: the one result of every solver within the package.
-
     answer: whatever the method looks for. value: the objective there. bound: no feasible answer is better; not finite
     where the method certifies nothing. residual: the largest violation of the optimality conditions, or of what the
-    method says that it measures. n_steps: its iterations or evaluations.
-    """
+    method says that it measures. n_steps: its iterations or evaluations."""
 
     answer: AnswerT
     value: float

@@ -103,9 +103,7 @@ def _journeys(domain: Domain) -> dict[str, float] | None:
 
 def least_totals(mdp: MDP, cost: Vector, value: Vector, most: float = np.inf) -> Vector:
     """(S,), the least total of a cost (nnz,) that a journey is sure to keep, from a first value above or below it:
-
-    h(s) = min over choices c of s of the largest cost + h(s') of its next states s', infinite above `most`
-    """
+    h(s) = min over choices c of s of the largest cost + h(s') of its next states s', infinite above `most`."""
     rows = mdp.transition
     for n_sweeps in range(100_000):
         worst = np.maximum.reduceat(cost + value[rows.indices], rows.indptr[:-1])

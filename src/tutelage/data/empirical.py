@@ -58,11 +58,8 @@ def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> Emp
     n, parts = demonstrations.n, dict[str, Vector]()
     for kind in ("reward", "preference"):
         counts, bias = counts_of(domain, demonstrations, kind)
-        parts[kind] = counts.mean(axis=0)
-        parts[f"{kind}_standard_error"] = np.full(len(bias), np.inf)
-        if n > 1:
-            parts[f"{kind}_standard_error"] = counts.std(axis=0, ddof=1) / np.sqrt(n)
-        parts[f"{kind}_bias"] = bias
+        spread = counts.std(axis=0, ddof=1) if n > 1 else np.full(len(bias), np.inf)
+        parts |= {kind: counts.mean(axis=0), f"{kind}_standard_error": spread / np.sqrt(n), f"{kind}_bias": bias}
     return EmpiricalExpectation(**parts)
 
 
@@ -188,7 +185,6 @@ def _weights(mdp: MDP, demonstrations: Demonstrations, is_counted: Flags) -> tup
 
 def has_known_tail(mdp: MDP, features: Matrix) -> Flags:
     """(S, d), whether the tail from a state on is known: it is absorbing, its choices have one value and discount."""
-    discount = np.broadcast_to(mdp.discount, mdp.n_choices)
-    values = np.column_stack([per_choice(mdp, features), discount])
+    values = np.column_stack([per_choice(mdp, features), np.broadcast_to(mdp.discount, mdp.n_choices)])
     is_same = max_by_state(mdp, values) == -max_by_state(mdp, -values)
     return np.asarray(is_same[:, :-1] & is_same[:, -1:] & absorbing_states(mdp)[:, None])

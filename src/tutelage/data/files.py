@@ -78,7 +78,8 @@ def save(domain: Domain, path: AnyPath, *, true_weights: ArrayLike | None = None
 
 def saved_weights(path: AnyPath, domain: Domain, *, max_bytes: int = LARGEST_BYTES) -> NDArray[np.float64] | None:
     """The `true_weights` (d_r,) in the file of a domain, or None."""
-    weights = read_archive(path, (), DOMAIN, others="true_weights", max_bytes=max_bytes).get("true_weights")
+    archive = read_archive(path, (), DOMAIN, others="true_weights", max_bytes=max_bytes)
+    weights = archive.get("true_weights")
     return None if weights is None else vector(weights, "true_weights", domain.n_reward, "reward features")
 
 

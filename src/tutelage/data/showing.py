@@ -26,7 +26,6 @@ from tutelage.outcomes import InvalidInput, as_text
 Step = tuple[Hashable, Hashable | None]
 # The most turns of a route that are printed, and the most places named within a turn.
 MOST_TURNS, MOST_BETWEEN = 12, 3
-# A choice whose only name is the next state.
 UNNAMED = "go"
 
 

@@ -30,7 +30,6 @@ class Share:
 
 # In a mapping: the allowance of every feature that it does not name.
 OTHERS = "others"
-
 Amount: TypeAlias = float | Share
 Allowance: TypeAlias = ArrayLike | Amount | Sequence[Amount] | Mapping[str, Amount]
 

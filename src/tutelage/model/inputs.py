@@ -320,7 +320,6 @@ def feature_matrix(
         try:
             rows.append(np.array(numbers, dtype=np.float64))
         except (TypeError, ValueError, OverflowError):
-            # What is no number is NaN.
             is_list = hasattr(numbers, "__len__") and not isinstance(numbers, str)
             rows.append(np.full(len(numbers) if is_list else (), np.nan))
         if not is_alike or rows[-1].shape != rows[0].shape:

@@ -6,8 +6,7 @@ the paper) or on choices. The discount is one number, or one per choice. Every e
     V(s) = max over choices c of s of  reward(c) + discount(c) T(c) @ V
     sum of z over the choices of s' = initial(s') + sum over c of discount(c) T(s' | c) z(c)
 
-The sum of the second over all states gives sum over c of (1 - discount(c)) z(c) = 1: the weights (1 - discount) z are a
-distribution of choices, and each feature expectation is a mean of features / (1 - discount).
+The second gives sum over c of (1 - discount(c)) z(c) = 1: expectations are means of features / (1 - discount).
 
 Absorbing states without discount are ends. There no value is left and no visit counts, so that all equations have
 `continuing`, the transition without the columns of the ends.
@@ -63,11 +62,9 @@ class MDP(Readable):
         if known is not None and not np.array_equal(known.first_choice, first_choice):
             arrays.set_fields(self, labels=replace(known, first_choice=first_choice))
         labels = self.labels or Labels(first_choice)
-
-        def place(row: int) -> str:
-            return f"{labels.describe_choice(row)}: " if row < first_choice[-1] else ""
-
-        transition = arrays.stochastic_rows(self.transition, "transition", place)
+        transition = arrays.stochastic_rows(
+            self.transition, "transition", lambda c: f"{labels.describe_choice(c)}: " if c < first_choice[-1] else ""
+        )
         n_choices, n_states = transition.shape
         if first_choice[-1] != n_choices:
             told = f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows"

@@ -153,6 +153,7 @@ class Labels:
     states: AsNames | None = None
     choices: AsNames | None = None
     finals: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    __setstate__ = set_state
 
     def __post_init__(self) -> None:
         n_states = len(self.first_choice) - 1
@@ -164,8 +165,6 @@ class Labels:
         if self.choices is not None:
             stored = self.choices.stored if isinstance(self.choices, ChoiceNames) else self.choices
             set_fields(self, choices=ChoiceNames(_listed(stored, "choice_names"), self.first_choice))
-
-    __setstate__ = set_state
 
     def state_name(self, state: int) -> Hashable:
         return int(state) if self.states is None else self.states[int(state)]

@@ -72,8 +72,7 @@ def policy_from_occupancy(mdp: "MDP", occupancy: ArrayLike) -> Vector:
     visits = np.maximum(visits, 0.0)
     counts = mdp.choices_per_state
     # Below this the sum is subnormal, and the quotient has few correct digits.
-    is_unvisited = ~(sum_by_state(mdp, visits) > np.finfo(np.float64).tiny)
-    visits[np.repeat(is_unvisited, counts)] = 1.0
+    visits[np.repeat(~(sum_by_state(mdp, visits) > arrays.SMALLEST), counts)] = 1.0
     # In place, because a large MDP has room for few arrays over its choices.
     visits /= np.repeat(sum_by_state(mdp, visits), counts)
     return arrays.freeze(visits)
@@ -113,10 +112,9 @@ def ending_choice(mdp: "MDP", is_taken: Flags) -> Indices:
     n, moves, starts = mdp.n_states, mdp.continuing, mdp.first_choice[:-1]
     owner, choice = mdp.state_of_choice, choice_of_entry(moves)
     may_end = _leaves(mdp) & is_taken
-    is_last = np.logical_or.reduceat(may_end, starts) | ~np.logical_or.reduceat(is_taken, starts)
     is_move = is_taken[choice] & (moves.data > 0)
     # One more state, from which all last states are one move away, in the graph of the moves backwards.
-    lasts = np.flatnonzero(is_last)
+    lasts = np.flatnonzero(np.logical_or.reduceat(may_end, starts) | ~np.logical_or.reduceat(is_taken, starts))
     begin = np.append(moves.indices[is_move], np.full(len(lasts), n))
     end = np.append(owner[choice[is_move]], lasts)
     graph = sparse.csr_array((np.ones(len(begin), np.int8), (begin, end)), (n + 1, n + 1))
