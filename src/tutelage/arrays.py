@@ -186,8 +186,8 @@ def sum_tolerance(n_terms: int | Indices) -> Any:
 
 
 def divisors(totals: ArrayLike, n_terms: int | Indices) -> Any:
-    """The sums to divide by: exactly one where a sum differs from one by rounding only, within n * 2**-53. So an array
-    that was normalised once passes every further check unchanged, bit for bit."""
+    """The sums to divide by: exactly one where a sum differs from one by rounding only. Dividing n terms leaves a sum
+    within n * 2**-53 of one, so an array that was normalised once passes every further check unchanged, bit for bit."""
     is_one = np.abs(np.asarray(totals) - 1) <= EPSILON * np.asarray(n_terms)
     return np.where(is_one, 1.0, totals)
 

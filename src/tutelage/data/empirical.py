@@ -116,8 +116,9 @@ def allowance_from(recordings: Any, domain: Domain | None = None, *, confidence:
         t = stdtrit(n - 1, confidence)
         lean = np.maximum(skewness(counts_of(known, seen, "preference")[0]), 0.0)
         error = error + means.preference_standard_error * (t + lean * (1 + 2 * t**2) / (6 * np.sqrt(n)))
-    named = (dict(zip(known.preference_names, part.tolist(), strict=True)) for part in (means.preference, error))
-    return RecordedAllowance(*named, confidence if n > 1 else np.nan, n)
+    parts = (means.preference, error)
+    mean, above = (dict(zip(known.preference_names, part.tolist(), strict=True)) for part in parts)
+    return RecordedAllowance(mean, above, confidence if n > 1 else np.nan, n)
 
 
 def skewness(values: Matrix) -> Vector:

@@ -2,7 +2,7 @@
 
 Let x_i be the discounted reward feature counts of trajectory i minus the expectation of the lesson. The distance of n
 trajectories from the lesson is norm_2(sum of x_i) / n. The best n of a pool solve a subset-sum problem. A heuristic:
-from several random selections, replace a trajectory i by the j that minimises norm_2(sum - x_i + x_j), until none does.
+from several random selections, replace i by the j with the least norm_2(sum - x_i + x_j) as long as the norm falls.
 """
 
 import heapq
@@ -32,9 +32,9 @@ LONGEST = 200_000
 
 
 def horizon(discount: float, truncation_bias: float) -> int:
-    """The least T >= 1 with discount^T / (1 - discount) <= truncation_bias, the count of a feature in [0, 1] from T on.
-    So it is for episodes that end, with 1 - 1 / H in place of the discount: if no state has more than H expected steps,
-    h, then K h = h - 1 <= (1 - 1 / H) h."""
+    """The least T >= 1 with discount^T / (1 - discount) <= truncation_bias; the left side bounds the count of
+    a feature in [0, 1] from step T on. So it does for episodes that end, with 1 - 1 / H in place of the discount: if no
+    state has more than H expected steps, h, then K h = h - 1 <= (1 - 1 / H) h."""
     if not 0 < truncation_bias < math.inf:
         raise InvalidInput(f"truncation_bias must be a positive number, got {truncation_bias}")
     steps = max(1, math.ceil(math.log(truncation_bias * (1 - discount)) / math.log(discount)))

@@ -42,9 +42,8 @@ def checked_first_choice(values: ArrayLike) -> Indices:
         steps < 0,
         lambda s: f"first_choice must increase, but falls from {first_choice[s]} to {first_choice[s + 1]} at state {s}",
     )
-    arrays.refuse(
-        steps == 0, lambda s: f"state {s} has no choice; give an absorbing state a choice that leads to itself"
-    )
+    told = "has no choice; give an absorbing state a choice that leads to itself"
+    arrays.refuse(steps == 0, lambda s: f"state {s} {told}")
     return first_choice
 
 
