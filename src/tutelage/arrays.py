@@ -37,10 +37,8 @@ else:
     )
     AsVector, AsMatrix, AsNames = ArrayLike, ArrayLike, Sequence[str]
 SparseRows: TypeAlias = sparse.csr_array
-
 ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
 InstanceT = TypeVar("InstanceT")
-# The distance from one to the next double.
 EPSILON = float(np.finfo(np.float64).eps)
 # The smallest normal number: dividing by less may overflow.
 SMALLEST = float(np.finfo(np.float64).tiny)
@@ -185,18 +183,13 @@ def check_rows(values: NDArray[np.float64], first_choice: Indices, name: str, wh
 
 def sum_tolerance(n_terms: int | Indices) -> Any:
     """The largest error of a sum of probabilities that is renormalised; a larger one is refused.
-
-    One part allows for single-precision input (2**-24 relative, about 6e-8), one part for the rounding of each term.
-    """
+    One part allows for single-precision input (2**-24 relative, about 6e-8), one part for the rounding of each term."""
     return 1e-8 * (8 + np.asarray(n_terms))
 
 
 def divisors(totals: ArrayLike, n_terms: int | Indices) -> Any:
-    """The sums to divide by: exactly one where a sum differs from one by rounding only.
-
-    Dividing n terms by their sum leaves a sum within n * 2**-53 of one. So an array that was normalised once passes
-    every further check unchanged, bit for bit.
-    """
+    """The sums to divide by: exactly one where a sum differs from one by rounding only. Dividing n terms leaves a sum
+    within n * 2**-53 of one, so an array that was normalised once passes every further check unchanged, bit for bit."""
     is_one = np.abs(np.asarray(totals) - 1) <= EPSILON * np.asarray(n_terms)
     return np.where(is_one, 1.0, totals)
 
@@ -212,10 +205,7 @@ def distribution(values: ArrayLike, name: str) -> Vector:
 
 
 def stochastic_rows(values: Any, name: str, place: Callable[[int], str] = lambda row: "") -> SparseRows:
-    """A read-only CSR matrix whose rows are distributions; a small error is renormalised, a larger one refused.
-
-    place: what the number of a row means, for messages.
-    """
+    """A read-only CSR matrix whose rows are distributions, as `distribution`. place: what a row means, for messages."""
     rows = sparse_rows(values, name)
     rows.sum_duplicates()
 
@@ -268,9 +258,7 @@ def sparse_rows(values: Any, name: str) -> SparseRows:
 
 def check_compressed(indptr: Indices, indices: Indices, shape: tuple[int, int], name: str) -> None:
     """Refuse the index arrays of a compressed matrix unless every entry lies within the matrix.
-
-    SciPy does not check where rows begin if the matrix has no entries, and its sorting then writes outside the arrays.
-    """
+    SciPy does not check where rows begin if there are no entries, and its sorting then writes outside the arrays."""
     n_rows, n_columns = shape
     wrong = f"{name} is not a well-formed sparse matrix:"
     is_begun = len(indptr) == max(n_rows, 0) + 1 and (indptr[0], indptr[-1]) == (0, len(indices))

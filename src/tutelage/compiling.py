@@ -5,9 +5,8 @@ because loading the compiler takes half a second. Names shared by all loops: `ro
 CSR arrays of the transition. Choice c has the entries row[c] .. row[c+1], at least one. `first` is first_choice,
 `reward` is on choices (C,), `value` on states (S,).
 
-They do not call BLAS: on a busy machine its threads wait for each other longer than these vectors take. Loops release
-the interpreter lock, so several can work at a time. Numba's parallel loops are not used: their threads do not survive a
-fork, and do not serve several callers at a time. The answer is the same to the last bit for any number of threads.
+They do not call BLAS (see docs/decisions.md). They release the interpreter lock, so several can work at a time. Numba's
+parallel loops are not used: their threads do not survive a fork, and do not serve several callers at a time.
 """
 
 import os
@@ -26,7 +25,6 @@ from tutelage.arrays import Indices, Vector
 Rows: TypeAlias = tuple[Indices, Indices, Vector]
 LoopT = TypeVar("LoopT", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT")
-
 # Flags of the compiler. Sums may be reordered and fused; infinities and NaN keep their meaning.
 FASTMATH: set[str] = {"nsz", "contract", "reassoc"}
 # Operations may be fused but not reordered.
@@ -48,10 +46,8 @@ def compiled(**options: Any) -> Callable[[LoopT], LoopT]:
 
 
 def map_in_threads(work: Callable[[Any], ResultT], items: Iterable[Any]) -> list[ResultT]:
-    """The results of work(item) for each item, in order, computed by several threads.
-
-    `work` must release the interpreter lock, and must not itself use these threads.
-    """
+    """The results of work(item) for each item, in order, computed by several threads. `work` must release the
+    interpreter lock, and must not itself use these threads."""
     # As many as numba would use, read from its settings: numba's own function would start threads.
     n_threads = int(vars(numba.config)["NUMBA_NUM_THREADS"])
     return [work(item) for item in items] if n_threads == 1 else list(_pool(os.getpid(), n_threads).map(work, items))

@@ -3,11 +3,9 @@
 A solver that stops for a good reason returns a result whose `ended` is an `Ended`. Every other ending is a
 `TutelageError`, which is also the built-in exception that Python users expect.
 
-A public function sets the time limit and the callback once, around its whole computation, by `with watched(...)`. Every
-iteration below it calls `report` once per step, which passes the step on to the callback, and raises `OutOfTime` when
-the time is over; a method that has a useful answer at any time catches it and returns that answer with
-`Ended.TIME_LIMIT`. Limits nest: the earliest one holds. The watch is a context variable, so each thread has its own. A
-search that could go on for long has a `Budget` of steps instead of seconds, so that its result is the same everywhere.
+A public function sets the time limit and the callback once, by `with watched(...)`. Every iteration below it calls
+`report` once per step, which raises `OutOfTime` when the time is over; a method that has a useful answer at any time
+catches it and returns that answer with `Ended.TIME_LIMIT`. Limits nest: the earliest one holds.
 """
 
 import math
@@ -40,11 +38,9 @@ AnswerT = TypeVar("AnswerT")
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution(Generic[AnswerT]):
     """What a method has computed, and how it ended: the one result of every solver within the package.
-
     answer: whatever the method looks for. value: the objective there. bound: no feasible answer is better; not finite
     where the method certifies nothing. residual: the largest violation of the optimality conditions, or of what the
-    method says that it measures. n_steps: its iterations or evaluations.
-    """
+    method says that it measures. n_steps: its iterations or evaluations."""
 
     answer: AnswerT
     value: float
@@ -199,7 +195,7 @@ OnProgress = Callable[[Progress], object]
 
 @dataclass(slots=True)
 class Budget:
-    """left: the number of steps that a search may still take."""
+    """left: the steps that a search may still take; not seconds, so that its result is the same everywhere."""
 
     left: int
 
@@ -214,7 +210,6 @@ class _Watch:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Within this block, this watch holds."""
         token = _now.set(self)
         try:
             yield

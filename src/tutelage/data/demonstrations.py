@@ -125,7 +125,6 @@ class Demonstrations(Readable):
         """
         mdp = domain.mdp if isinstance(domain, Domain) else domain
         columns = {"episode": episode, "state": state, "action": action, "next_state": next_state}
-        # Steps have no role but to show that no row is repeated.
         has_steps = "step" in getattr(frame, "keys", list)() and "step" not in columns.values()
         columns |= {"terminated": terminated, "step": "step" if has_steps else None}
         episodes = read_frame(mdp, frame, columns, row_name)
@@ -213,10 +212,8 @@ class Demonstrations(Readable):
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> Trajectory: ...
-
     @overload
     def __getitem__(self, index: slice) -> Self: ...
-
     def __getitem__(self, index: SupportsIndex | slice) -> Trajectory | Self:
         """One trajectory, or the demonstrations of a slice, which must not be empty; `take` picks any others."""
         if isinstance(index, slice):

@@ -14,16 +14,12 @@ from tutelage.model.mdp import MDP, Domain, absorbing_states, per_choice
 from tutelage.model.policy import check_policy, first_maximum, uniform_policy
 from tutelage.outcomes import InvalidInput, report
 
-# The most names that are listed.
 MOST_NAMES = 12
 
 
 def describe(domain: Domain) -> dict[str, Any]:
-    """The description that `tutelage info` prints.
-
-    least_allowances: for each preference feature, the least expectation of any policy; on a road map with goals, that
-    of the journey that arrives with the least of it (`is_arriving`). cut: the lists of names that are not complete.
-    """
+    """The description that `tutelage info` prints. cut: the lists of names that are not complete. least_allowances: for
+    each preference feature, the least of any policy; on a road map with goals, of any that arrives (`is_arriving`)."""
     mdp, names = domain.mdp, domain.mdp.names
     goals = mdp.goals if len(mdp.goals) else np.flatnonzero(absorbing_states(mdp))
     stored = names.choices.stored if names.choices is not None else range(int(mdp.choices_per_state.max()))
@@ -84,12 +80,9 @@ def least_allowances(domain: Domain) -> dict[str, float]:
 
 
 def _journeys(domain: Domain) -> dict[str, float] | None:
-    """The expectation of each preference feature on the journey to a goal that has the least of it in total.
-
-    Policies that never arrive would have less, and so would journeys that put off what they must do: by discounts,
-    what is late enough counts nothing. None unless there are goals, each choice leads to one state, no feature is
-    negative, and every start can reach a goal.
-    """
+    """The expectation of each preference feature on the journey to a goal that has the least of it in total: what never
+    arrives, or is put off, would have less by discounts. None unless there are goals, each choice leads to one state,
+    no feature is negative, and every start can reach a goal."""
     mdp, rows = domain.mdp, domain.mdp.transition
     if not len(mdp.goals) or rows.nnz > mdp.n_choices or domain.preference_features.min(initial=0.0) < 0:
         return None
@@ -102,18 +95,15 @@ def _journeys(domain: Domain) -> dict[str, float] | None:
         total = least_totals(mdp, np.where(is_goal[mdp.state_of_choice], 0.0, step), np.where(is_goal, 0.0, np.inf))
         if not np.isfinite(total[mdp.initial > 0]).all():
             return None
-        ahead = np.minimum(total, 1e300)
         policy = np.zeros(mdp.n_choices)
-        policy[first_maximum(mdp, -(step + ahead[rows.indices]))] = 1.0
+        policy[first_maximum(mdp, -(step + np.minimum(total, 1e300)[rows.indices]))] = 1.0
         least[name] = float(occupancy(mdp, policy) @ cost)
     return least
 
 
 def least_totals(mdp: MDP, cost: Vector, value: Vector, most: float = np.inf) -> Vector:
     """(S,), the least total of a cost (nnz,) that a journey is sure to keep, from a first value above or below it:
-
-    h(s) = min over choices c of s of the largest cost + h(s') of its next states s', infinite above `most`
-    """
+    h(s) = min over choices c of s of the largest cost + h(s') of its next states s', infinite above `most`."""
     rows = mdp.transition
     for n_sweeps in range(100_000):
         worst = np.maximum.reduceat(cost + value[rows.indices], rows.indptr[:-1])
@@ -143,10 +133,7 @@ def _ranges(features: Matrix, names: tuple[str, ...]) -> dict[str, tuple[float, 
 
 
 def policy_columns(mdp: MDP, policy: ArrayLike) -> dict[str, list[Any]]:
-    """A table of what a policy does: the names of each state and choice that it visits, their probability and visits.
-
-    visits: the expected discounted number of times that the choice is taken.
-    """
+    """A table of what a policy does: the choices that it takes by name, with probabilities and discounted visits."""
     checked = check_policy(mdp, policy)
     taken = occupancy(mdp, checked)
     # Choices with fewer visits are rounding.

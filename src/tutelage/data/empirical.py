@@ -58,11 +58,8 @@ def empirical_expectation(domain: Domain, demonstrations: Demonstrations) -> Emp
     n, parts = demonstrations.n, dict[str, Vector]()
     for kind in ("reward", "preference"):
         counts, bias = counts_of(domain, demonstrations, kind)
-        parts[kind] = counts.mean(axis=0)
-        parts[f"{kind}_standard_error"] = np.full(len(bias), np.inf)
-        if n > 1:
-            parts[f"{kind}_standard_error"] = counts.std(axis=0, ddof=1) / np.sqrt(n)
-        parts[f"{kind}_bias"] = bias
+        spread = counts.std(axis=0, ddof=1) if n > 1 else np.full(len(bias), np.inf)
+        parts |= {kind: counts.mean(axis=0), f"{kind}_standard_error": spread / np.sqrt(n), f"{kind}_bias": bias}
     return EmpiricalExpectation(**parts)
 
 
@@ -114,15 +111,14 @@ def allowance_from(recordings: Any, domain: Domain | None = None, *, confidence:
     if not 0.5 <= confidence < 1:
         raise InvalidInput(f"confidence must be from 0.5 to below 1, got {confidence}")
     means = empirical_expectation(known, seen)
-    error = means.preference_bias
-    if seen.n > 1:
-        t, n = stdtrit(seen.n - 1, confidence), seen.n
+    error, n = means.preference_bias, seen.n
+    if n > 1:
+        t = stdtrit(n - 1, confidence)
         lean = np.maximum(skewness(counts_of(known, seen, "preference")[0]), 0.0)
         error = error + means.preference_standard_error * (t + lean * (1 + 2 * t**2) / (6 * np.sqrt(n)))
-    names = known.preference_names
-    mean = dict(zip(names, means.preference.tolist(), strict=True))
-    certain = confidence if seen.n > 1 else np.nan
-    return RecordedAllowance(mean, dict(zip(names, error.tolist(), strict=True)), certain, seen.n)
+    parts = (means.preference, error)
+    mean, above = (dict(zip(known.preference_names, part.tolist(), strict=True)) for part in parts)
+    return RecordedAllowance(mean, above, confidence if n > 1 else np.nan, n)
 
 
 def skewness(values: Matrix) -> Vector:
@@ -139,9 +135,7 @@ def trajectory_counts(domain: Domain, demonstrations: Demonstrations) -> tuple[M
 
 def counts_of(domain: Domain, demonstrations: Demonstrations, kind: str) -> tuple[Matrix, Vector]:
     """(n, d), the discounted feature counts of each trajectory, and (d,), the bound on their mean truncation bias.
-
-    One kind of features, "reward" or "preference", may need no choices where the other does.
-    """
+    One kind of features, "reward" or "preference", may need no choices where the other does."""
     mdp, features = domain.mdp, getattr(domain, f"{kind}_features")
     demonstrations = demonstrations.checked_against(mdp).determined(mdp)
     rows = demonstrations.states if len(features) == mdp.n_states else demonstrations.choices
@@ -172,9 +166,7 @@ def counts_of(domain: Domain, demonstrations: Demonstrations, kind: str) -> tupl
 
 def _weights(mdp: MDP, demonstrations: Demonstrations, is_counted: Flags) -> tuple[Vector, Vector]:
     """(N,), the discount of each visit; (n,), that of the first visit after those which are counted.
-
-    A step with a choice that is not known has the largest discount in its state.
-    """
+    A step with a choice that is not known has the largest discount in its state."""
     states, offsets, choices = demonstrations.states, demonstrations.offsets, demonstrations.choices
     discount = np.broadcast_to(mdp.discount, mdp.n_choices)
     steps = max_by_state(mdp, discount)[states]
@@ -194,7 +186,6 @@ def _weights(mdp: MDP, demonstrations: Demonstrations, is_counted: Flags) -> tup
 
 def has_known_tail(mdp: MDP, features: Matrix) -> Flags:
     """(S, d), whether the tail from a state on is known: it is absorbing, its choices have one value and discount."""
-    discount = np.broadcast_to(mdp.discount, mdp.n_choices)
-    values = np.column_stack([per_choice(mdp, features), discount])
+    values = np.column_stack([per_choice(mdp, features), np.broadcast_to(mdp.discount, mdp.n_choices)])
     is_same = max_by_state(mdp, values) == -max_by_state(mdp, -values)
     return np.asarray(is_same[:, :-1] & is_same[:, -1:] & absorbing_states(mdp)[:, None])

@@ -1,10 +1,9 @@
 """Domains and demonstrations in files.
 
-`.npz` files have a format and a version, and contain no pickled objects; `recordings` describes the lines of `.jsonl`
-and `.csv` files. Files are written completely or not at all. A file that is cut short, damaged, pickled or of another
-format is refused by name. Only regular files are read, and only the arrays that are needed. A file that is larger than
-`max_bytes`, or whose arrays or Python objects are, is refused before any array is read or object made. A path may also
-be an `io.BytesIO` that has `__fspath__`: then the file is in memory.
+`.npz` files have a format and a version; `recordings` describes the lines of `.jsonl` and `.csv` files. A file that is
+cut short, damaged, pickled or of another format is refused by name. A file that is larger than `max_bytes`, or whose
+arrays or Python objects are, is refused before any array is read or object made. A path may also be an `io.BytesIO`
+that has `__fspath__`: then the file is in memory.
 """
 
 import io
@@ -34,7 +33,6 @@ from tutelage.outcomes import InvalidModel, TutelageError, Unavailable, within
 
 # The default of `max_bytes`: a domain of several million states fits.
 LARGEST_BYTES = 2**30
-# The formats that are written, with their versions.
 DOMAIN, DEMONSTRATIONS = ("tutelage domain", 1), ("tutelage demonstrations", 1)
 DOMAIN_FIELDS = (
     *("transition_data", "transition_indices", "transition_indptr", "first_choice", "initial", "discount"),
@@ -45,7 +43,6 @@ OPTIONAL_FIELDS = (
     *("positions", "true_weights"),
 )
 DEMONSTRATION_SUFFIXES = (".npz", ".jsonl", ".csv")
-
 Archive = Mapping[str, NDArray[Any]]
 AnyPath = str | os.PathLike[str]
 
@@ -255,9 +252,7 @@ def read_archive(
     path: AnyPath, fields: Sequence[str], form: tuple[str, int], *, others: str = "", max_bytes: int = LARGEST_BYTES
 ) -> Archive:
     """The arrays of an `.npz` file of this format, of this version or an older one, with at least these fields.
-
-    others: a pattern of the names of further arrays to read. max_bytes: the largest size of the file and of its arrays.
-    """
+    others: a pattern of the names of further arrays to read. max_bytes: of the file, and of its arrays."""
     wanted = re.compile(rf"({'|'.join(['format', 'version', *fields, others])})\.npy")
     cause, (kind, version) = "it is damaged, cut short, pickled or not an .npz file", form
     with open_regular(path, max_bytes) as file:
@@ -292,11 +287,8 @@ def read_archive(
 
 
 def _n_texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
-    """The number of texts in an array, each of which will be a Python object.
-
-    Refused unless the array is compressed as NumPy does, and its header has the size that the archive declares for it.
-    Any error here is that of a damaged file.
-    """
+    """The number of texts in an array, each of which will be a Python object. Refused unless it is compressed as NumPy
+    does, and its header has the size that the archive declares for it; any error is that of a damaged file."""
     with archive.open(member) as content:
         # Headers of later versions of the format may be gigabytes long.
         is_known = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)

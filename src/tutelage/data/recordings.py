@@ -2,15 +2,12 @@
 
 A value of a column is the name of a state or action, its number, unless some name is a whole number itself, or a text
 that is written like the name. An action may also be given as the state that it leads to, or not at all where the next
-state determines it. An episode may end in the final state that an environment has shown, such as a goal, in place of
-the absorbing state of `from_gymnasium`.
+state determines it.
 
 A line of `.jsonl` is one demonstration, `{"states": ["a", "b"], "actions": ["go"]}`, with "actions" (names, or numbers
 within the state), with "choices" (numbered in the whole MDP) or with neither, the same in every line. With "choices"
 states are numbers. "terminated": true says that the episode has ended. Other keys of `tutelage teach` are not read.
-
-A line of `.csv` is one visit. The header names the columns: "episode" and "state", and optionally "action",
-"next_state" and "terminated". Whole numbers in a column "step" must rise within an episode. Other columns are not read.
+A line of `.csv` is one visit, with the columns of docs/demonstrations.md; other columns are not read.
 """
 
 import csv
@@ -39,7 +36,6 @@ FORMULA = tuple("=+-@\t\r'")
 GUARDED = tuple(f"'{sign}" for sign in FORMULA)
 READ_KEYS = {"states", "actions", "choices", "terminated"}
 KNOWN_KEYS = READ_KEYS | {"share", "features", "reward", "arrives", "exceeds"}
-
 # What to call a visit, by its position, in a message.
 Place = Callable[[int], str]
 Columns = dict[str, list[Any]]
@@ -141,8 +137,7 @@ def _finders(mdp: MDP) -> tuple[Callable[[Any], int], Callable[[int, Any], int]]
             raise InvalidModel("the state is missing; give one, or leave the row out")
         number = find(value)
         if number is None:
-            known = f"states are 0 .. {mdp.n_states - 1}"
-            known = known if labels.states is None else suggestion(value, labels.states)
+            known = suggestion(value, labels.states) if labels.states else f"states are 0 .. {mdp.n_states - 1}"
             raise InvalidModel(f"there is no state {value!r}; {known}")
         return number
 
@@ -174,11 +169,8 @@ def _finder(given: Sequence[Hashable] | None, n: int) -> Callable[[Any], int | N
     def find(value: Any) -> int | None:
         index = names.find(value)
         number = whole(value)
-        if index is None and number is not None:
-            if are_names:
-                index = names.find(number)
-            elif 0 <= number < n:
-                index = number
+        if index is None and number is not None and (are_names or 0 <= number < n):
+            index = names.find(number) if are_names else number
         return texts.get(value) if index is None and isinstance(value, str) else index
 
     return find
@@ -252,10 +244,8 @@ def with_known_ends(
     mdp: MDP, states: Indices, offsets: Indices, choices: Indices | None, is_terminated: Flags, place: Place
 ) -> tuple[Indices, Indices, Indices | None]:
     """States, offsets and choices with the last state of a terminated episode replaced by the MDP's absorbing state.
-
     is_terminated: (n,), the episodes that are known to have terminated. Another has terminated if it ends in a final
-    state of the environment to which the choice before does not lead in the MDP.
-    """
+    state of the environment to which the choice before does not lead in the MDP."""
     is_absorbing, known = absorbing_states(mdp), states.copy()
     lasts = offsets[1:] - 1
     is_final = np.isin(states[lasts], mdp.names.finals)
@@ -357,9 +347,7 @@ def from_lines(content: bytes, path: str) -> tuple[Columns, list[int]]:
             raise InvalidModel(f"line {number} of {path} must be an object with {known}")
     given = {key: sum(key in line for line in objects.values()) for key in ("actions", "choices")}
     if not set(given.values()) <= {0, len(objects)} or all(given.values()):
-        raise InvalidModel(
-            f"{path} mixes kinds of lines; give actions in every line, choices in every line, or neither"
-        )
+        raise InvalidModel(f"{path} mixes kinds of lines; give actions in every line, choices in every one, or neither")
     if given["choices"]:
         return {key: [line[key] for line in objects.values()] for key in ("states", "choices")}, list(objects)
     columns: Columns = {"episode": [], "state": [], "action": [], "terminated": []}

@@ -2,8 +2,7 @@
 
 Let x_i be the discounted reward feature counts of trajectory i minus the expectation of the lesson. The distance of n
 trajectories from the lesson is norm_2(sum of x_i) / n. The best n of a pool solve a subset-sum problem. A heuristic:
-from several random selections, replace a trajectory i by the j that minimises norm_2(sum - x_i + x_j), until no
-replacement reduces the norm. Each reduces it and there are finitely many selections, so this ends in a local optimum.
+from several random selections, replace i by the j with the least norm_2(sum - x_i + x_j) as long as the norm falls.
 """
 
 import heapq
@@ -33,12 +32,9 @@ LONGEST = 200_000
 
 
 def horizon(discount: float, truncation_bias: float) -> int:
-    """The least T >= 1 with discount^T / (1 - discount) <= truncation_bias.
-
-    The left side bounds the discounted count of a feature in [0, 1] from step T on. So it does for episodes that end,
-    with 1 - 1 / H in place of the discount: if no state has more than H expected steps, h, then K h = h - 1 <=
-    (1 - 1 / H) h.
-    """
+    """The least T >= 1 with discount^T / (1 - discount) <= truncation_bias; the left side bounds the count of
+    a feature in [0, 1] from step T on. So it does for episodes that end, with 1 - 1 / H in place of the discount: if no
+    state has more than H expected steps, h, then K h = h - 1 <= (1 - 1 / H) h."""
     if not 0 < truncation_bias < math.inf:
         raise InvalidInput(f"truncation_bias must be a positive number, got {truncation_bias}")
     steps = max(1, math.ceil(math.log(truncation_bias * (1 - discount)) / math.log(discount)))
@@ -74,18 +70,11 @@ def sample_demonstrations(
     mdp = domain.mdp if isinstance(domain, Domain) else domain
     count = arrays.whole_number(n, "the number of demonstrations", least=1)
     most = None if max_steps is None else arrays.whole_number(max_steps, "max_steps", least=1)
-    chosen = check_policy(mdp, policy)
-    return _walk(mdp, chosen, ends(domain), count, truncation_bias, most, arrays.generator(rng))
+    return _walk(mdp, check_policy(mdp, policy), ends(domain), count, truncation_bias, most, arrays.generator(rng))
 
 
 def _walk(
-    mdp: MDP,
-    policy: Vector,
-    is_last: Flags,
-    n: int,
-    truncation_bias: float,
-    max_steps: int | None,
-    rng: np.random.Generator,
+    mdp: MDP, policy: Vector, is_last: Flags, n: int, truncation_bias: float, most: int | None, rng: np.random.Generator
 ) -> Demonstrations:
     """n trajectories, all of which take a step at the same time."""
     expected, factor = mdp.steps, mdp.contraction
@@ -100,8 +89,8 @@ def _walk(
     discount = np.ones(mdp.n_choices) if isinstance(mdp.discount, float) else mdp.discount
     weight, live = np.full(n, expected), np.arange(n)
     steps = []
-    for n_taken in range(min(n_steps, max_steps or n_steps)):
-        if max_steps is None and n_taken == LONGEST:
+    for n_taken in range(min(n_steps, most or n_steps)):
+        if most is None and n_taken == LONGEST:
             raise InvalidInput(
                 f"{len(live)} of {n} trajectories are longer than {LONGEST} visits, and may have {n_steps}; "
                 "give max_steps, or raise truncation_bias"
@@ -121,10 +110,8 @@ def _walk(
 
 
 def row_sampler(rows: SparseRows) -> Callable[[Indices, np.random.Generator], Indices]:
-    """A function that draws a column for each of some rows of a stochastic matrix, by inversion.
-
-    Only positive entries are drawn. For R rows the error of a probability is R * 2**-52, far below the sampling error.
-    """
+    """A function that draws a column for each of some rows of a stochastic matrix, by inversion: a positive entry.
+    For R rows the error of a probability is R * 2**-52, far below the sampling error."""
     positive = rows.copy()
     positive.eliminate_zeros()
     columns, ends = positive.indices.astype(np.int64), positive.indptr[1:]
@@ -133,7 +120,6 @@ def row_sampler(rows: SparseRows) -> Callable[[Indices, np.random.Generator], In
     sums = np.diff(total[positive.indptr])
 
     def draw(given: Indices, rng: np.random.Generator) -> Indices:
-        # One sorted array serves all rows.
         entries = np.searchsorted(total, before[given] + sums[given] * rng.random(len(given)), side="right") - 1
         # By rounding the draw may be the last sum of its row.
         return np.asarray(columns[np.minimum(entries, ends[given] - 1)])
@@ -143,10 +129,7 @@ def row_sampler(rows: SparseRows) -> Callable[[Indices, np.random.Generator], In
 
 def routes(domain: Domain, policy: Vector, n: int) -> tuple[Demonstrations, Vector] | None:
     """All trajectories of a policy and their probabilities, the likeliest first; None if there are more than n.
-
-    They are found best first: of all beginnings of trajectories, that with the largest probability is continued. A
-    choice of probability 1e-9 is rounding, and routes with a millionth of the probability may be missing.
-    """
+    A choice of probability 1e-9 is rounding, and routes with a millionth of the probability may be missing."""
     mdp, is_last = domain.mdp, ends(domain)
     rows, of_entry = mdp.transition, choice_of_entry(mdp.transition)
     longest = horizon(mdp.contraction, TRUNCATION_BIAS)

@@ -24,10 +24,8 @@ from tutelage.model.names import AT_GOAL
 from tutelage.outcomes import InvalidInput, as_text
 
 Step = tuple[Hashable, Hashable | None]
-
 # The most turns of a route that are printed, and the most places named within a turn.
 MOST_TURNS, MOST_BETWEEN = 12, 3
-# A choice whose only name is the next state.
 UNNAMED = "go"
 
 
@@ -156,10 +154,8 @@ def show(
     rng: int | np.random.Generator,
 ) -> Shown:
     """At most n demonstrations whose mean reward feature counts are close to those of a lesson.
-
     limits: of preference features, by name. Of journeys to goals, those that keep them and arrive come first; without
-    goals, chance and not a choice may decide which trajectory keeps a limit, so none is preferred.
-    """
+    goals, chance and not a choice may decide which trajectory keeps a limit, so none is preferred."""
     # A count that exceeds its limit by rounding keeps it.
     limits = {name: limit * (1 + 1e-9) + 1e-9 for name, limit in limits.items() if len(domain.mdp.goals)}
     count = whole_number(n, "the number of demonstrations", least=1)

@@ -4,8 +4,7 @@
     violation_allowance={"service_km": 0.1, "main_km": tl.share(0.05)}     by name; other features have no limit
     violation_allowance={"service_km": 0.1, "others": 0}                   by name; zero for other features
 
-A share is a part of the discounted time, whose total is the same for every policy: 1 / (1 - discount) with one unit of
-time for each choice; with durations the time passes continuously, and it is -1 / log discount.
+A share is a part of the discounted time: of 1 / (1 - discount) steps, or with durations of -1 / log discount units.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +30,6 @@ class Share:
 
 # In a mapping: the allowance of every feature that it does not name.
 OTHERS = "others"
-
 Amount: TypeAlias = float | Share
 Allowance: TypeAlias = ArrayLike | Amount | Sequence[Amount] | Mapping[str, Amount]
 
@@ -63,10 +61,7 @@ def total_time(mdp: MDP) -> float:
 
 
 def checked_allowance(given: Allowance, name: str, least: float = 0.0) -> Allowance:
-    """The allowance with a read-only array or mapping in it; one below `least` or not a number is refused.
-
-    An amount in a mapping or beside a share is never negative.
-    """
+    """The allowance, its array or mapping read-only; one below `least` is refused, and in a mapping one below zero."""
     if isinstance(given, Share):
         return given
     if isinstance(given, Mapping):
@@ -88,10 +83,7 @@ def _amount(value: Any, place: str) -> Amount:
 
 
 def allowance_vector(given: Allowance, mdp: MDP, names: tuple[str, ...], name: str, what: str) -> Vector:
-    """(m,), the discounted count allowed of each of the names; one number or share is used for all.
-
-    Infinite for a preference that a mapping does not name, and zero for a mismatch; `OTHERS` in it is for all of these.
-    """
+    """(m,), the discounted count allowed of each of the names; infinite for a preference that a mapping leaves out."""
     amounts: Any = given
     if isinstance(given, Mapping):
         for key in given:

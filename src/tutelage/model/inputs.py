@@ -1,15 +1,11 @@
 """What a user gives for a model, as checked arrays: choices, discounts, durations, goals, positions and features.
 
-A choice that takes d units of time is discounted by discount**d, where the discount is that of one unit of time.
-
-Features are arrays, or functions of a state, of a state and an action, or of a state, an action and the next state,
-that return a number, a sequence of numbers or a dict by name. A feature on arrival has a value for each choice and next
-state. Every expectation of a policy is the same for phi(c, s') as for its mean given the choice,
+A feature on arrival has a value phi(c, s') for each choice and next state. Expectations are those of its mean,
 
     phi(c) = sum over s' of T(s' | c) phi(c, s')
 
-so solvers use the mean, which is a feature of choices. Where a trajectory is counted, the step from s_t to s_t+1 counts
-what happened, phi(c_t, s_t+1); only a last step, whose next state is not known, counts its mean.
+so solvers use the mean. Where a trajectory is counted, the step from s_t to s_t+1 counts what happened,
+phi(c_t, s_t+1); only a last step, whose next state is not known, counts its mean.
 """
 
 import inspect
@@ -58,8 +54,7 @@ def rows_of_actions(transition: ArrayLike | Sequence[Any]) -> tuple[SparseRows, 
         n = rows[0].shape[0]
         for a, matrix in enumerate(rows):
             if matrix.shape != (n, n):
-                shape = f"the matrix of action {a} has shape {matrix.shape}"
-                raise InvalidModel(f"{shape}; all must be the same (S, S)")
+                raise InvalidModel(f"the matrix of action {a} has shape {matrix.shape}; all must be the same (S, S)")
         by_action = np.arange(n * len(rows)).reshape(-1, n)
         return sparse.vstack(rows, format="csr")[by_action.T.ravel()], len(rows)
     array = arrays.floats(transition, "transition", ndim=3)
@@ -90,8 +85,7 @@ def checked_discount(value: ArrayLike, n_choices: int) -> float | Vector:
 def checked_duration(value: ArrayLike, n_choices: int) -> Vector:
     """(C,), a read-only vector of positive durations; one number is used for all choices."""
     given = arrays.any_array(value, "duration")
-    given = given if given.ndim else np.repeat(given, n_choices)
-    durations = arrays.vector(given, "duration", n_choices, "choices")
+    durations = arrays.vector(given if given.ndim else np.repeat(given, n_choices), "duration", n_choices, "choices")
     arrays.refuse(durations <= 0, lambda i: f"duration[{i}] is {durations[i]}; a choice must take a positive time")
     return durations
 
@@ -228,10 +222,7 @@ def _means(transition: SparseRows, arrival: SparseRows) -> Vector:
 
 def _kept_arrivals(rows: SparseRows, arrivals: Arrivals, features: Matrix, names: Sequence[str]) -> Arrivals:
     """The arrivals of these features (C, d) that depend on the next state; refused where a feature is not their mean.
-
-    Of other names nothing is kept: a domain may have been restricted to some of its features. Values that differ
-    from their mean by less than 1e-12, relative to the largest, do not depend on the next state.
-    """
+    Of other names nothing is kept: a domain may have been restricted to some of its features."""
     kept = {}
     for name, column in zip(names, features.T, strict=True):
         if name in arrivals:
@@ -283,17 +274,14 @@ def called_features(
     places: tuple[RowPlace, RowPlace],
 ) -> tuple[int, Matrix, tuple[str, ...]]:
     """What `feature_matrix` makes of a function, for each state, choice or move, after the number of its arguments.
-
-    moves: the choices and the next states, by number. places: what the number of a state and of a choice means.
-    """
+    moves: the choices and the next states, by number. places: of a state, of a choice."""
     n_given = n_arguments(function)
-    of_state, of_choice = places
     if n_given == 1:
-        return n_given, *feature_matrix([function(state) for state in states], names, kind, of_state)
+        return n_given, *feature_matrix([function(state) for state in states], names, kind, places[0])
     if n_given == 2:
-        return n_given, *feature_matrix([function(*choice) for choice in choices], names, kind, of_choice)
+        return n_given, *feature_matrix([function(*choice) for choice in choices], names, kind, places[1])
     values = [function(*choices[choice], states[state]) for choice, state in zip(*moves, strict=True)]
-    return n_given, *feature_matrix(values, names, kind, lambda row: of_choice(int(moves[0][row])))
+    return n_given, *feature_matrix(values, names, kind, lambda row: places[1](int(moves[0][row])))
 
 
 def n_arguments(function: Callable[..., Any]) -> int:
@@ -331,7 +319,6 @@ def feature_matrix(
         try:
             rows.append(np.array(numbers, dtype=np.float64))
         except (TypeError, ValueError, OverflowError):
-            # What is no number is NaN.
             is_list = hasattr(numbers, "__len__") and not isinstance(numbers, str)
             rows.append(np.full(len(numbers) if is_list else (), np.nan))
         if not is_alike or rows[-1].shape != rows[0].shape:

@@ -1,18 +1,15 @@
 """The model: a finite MDP in choice form, and a domain, which adds the features.
 
-A state offers one or more *choices*; a choice is one row of a sparse matrix. Where every state offers A actions, action
-a of state s is choice `s * A + a`. Rewards and features are on states (as in the paper) or on choices. The discount is
-one number, or one per choice. Every equation has diag(discount) @ transition:
+A state offers one or more *choices*; a choice is one row of a sparse matrix. Rewards and features are on states (as in
+the paper) or on choices. The discount is one number, or one per choice. Every equation has diag(discount) @ transition:
 
     V(s) = max over choices c of s of  reward(c) + discount(c) T(c) @ V
     sum of z over the choices of s' = initial(s') + sum over c of discount(c) T(s' | c) z(c)
 
-The sum of the second over all states gives sum over c of (1 - discount(c)) z(c) = 1: the weights (1 - discount) z are a
-distribution of choices, and each feature expectation is a mean of features / (1 - discount).
+The second gives sum over c of (1 - discount(c)) z(c) = 1: expectations are means of features / (1 - discount).
 
-A discount of 1 is for episodes that end (see `policy`): absorbing states without discount are ends. There no value is
-left, no entropy accrues and no visit counts, also of what starts there. So all equations have `continuing`, the
-transition without the columns of the ends, and visits begin in `departing`.
+Absorbing states without discount are ends. There no value is left, no entropy accrues and no visit counts, also of what
+starts there: all equations have `continuing`, the transition without the columns of the ends, and start in `departing`.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -46,7 +43,6 @@ class MDP(Readable):
     labels: the names of states and choices, if they have any; for messages, files and demonstrations.
     duration: (C,), the time that each choice takes; None where each takes one unit.
     goals: the states where a journey ends, ascending; for `arrival` and for reports. Solvers do not use them.
-
     ends: the absorbing states without discount, ascending. continuing: the transition without the moves to ends.
     horizon: the largest expected number of steps of any policy, discounted as they are; 1 / (1 - discount) where all
         choices have a discount below 1. Infinite if some policy goes on for ever.
@@ -69,11 +65,9 @@ class MDP(Readable):
         if known is not None and not np.array_equal(known.first_choice, first_choice):
             arrays.set_fields(self, labels=replace(known, first_choice=first_choice))
         labels = self.labels or Labels(first_choice)
-
-        def place(row: int) -> str:
-            return f"{labels.describe_choice(row)}: " if row < first_choice[-1] else ""
-
-        transition = arrays.stochastic_rows(self.transition, "transition", place)
+        transition = arrays.stochastic_rows(
+            self.transition, "transition", lambda c: f"{labels.describe_choice(c)}: " if c < first_choice[-1] else ""
+        )
         n_choices, n_states = transition.shape
         if first_choice[-1] != n_choices:
             told = f"first_choice ends at {first_choice[-1]}, but transition has {n_choices} rows"
@@ -85,7 +79,6 @@ class MDP(Readable):
         arrays.check_length(initial, n_states, "initial", "states")
         discount = inputs.checked_discount(self.discount, n_choices)
         duration = None if self.duration is None else checked_duration(self.duration, n_choices)
-        # Ascending, each once.
         goals = arrays.freeze(np.unique(arrays.integers(self.goals, "goals", n_states)))
         arrays.set_fields(self, transition=transition, first_choice=first_choice, initial=initial)
         arrays.set_fields(self, discount=discount, duration=duration, goals=goals)
@@ -118,9 +111,7 @@ class MDP(Readable):
         action_names: Sequence[Hashable] | None = None,
     ) -> Self:
         """An MDP with A actions in every state, from a dense (S, A, S) array or A sparse matrices (S, S).
-
-        discount, duration: as in `from_choices`; one per choice may also have shape (S, A).
-        """
+        discount, duration: as in `from_choices`; one per choice may also have shape (S, A)."""
         rows, n_actions = inputs.rows_of_actions(transition)
         first_choice = np.arange(0, rows.shape[0] + 1, n_actions)
         table = (len(first_choice) - 1, n_actions)
@@ -234,11 +225,9 @@ class Domain(Readable):
     reward_features: (S, d_r) on states or (C, d_r) on choices.
     preference_features: (S, d_c) or (C, d_c); d_c may be zero.
     reward_names, preference_names: one name per feature, for messages, tables and plots.
-
     state_names: (S,), any hashable objects, all different. choice_names: (C,), different within a state; where every
         state offers A choices, A names are enough. Without them, those of the MDP.
     positions: (S, 2), the coordinates of the states, for drawing; NaN where a state has none.
-
     reward_arrivals, preference_arrivals: by name, the features that depend on the next state too, sparse (C, S); the
         feature matrix has their means. They are made from the features that are given.
 
@@ -380,10 +369,7 @@ def discounted(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def endless(mdp: MDP, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """values(c) / (1 - discount(c)), the discounted sum of taking a choice for ever; with ends, values * steps.
-
-    Values are on states or choices, (S, ...) or (C, ...); with one discount the result has the same rows. Every
-    expectation is a mean of these rows, so it is between the least and the largest.
-    """
+    Values are on states or choices, (S, ...) or (C, ...); with one discount the result has the same rows."""
     if np.max(mdp.discount) == 1:
         return values * mdp.steps
     if isinstance(mdp.discount, float):

@@ -2,8 +2,7 @@
 
 A state without a name is named by its number, a choice without a name by its number within its state. A text must be
 writable in UTF-8 without control characters but tabs and ends of lines, a number finite. In files, a name is a
-string, a number, a truth value, None, or a tuple of these, which JSON writes as a list. Any other name is written as
-its text, `str(name)`, and read back as this text.
+string, a number, a truth value, None, or a tuple of these; any other is written, and read back, as its text.
 """
 
 import json
@@ -50,7 +49,6 @@ def check_name(name: Any, place: str) -> Any:
 
 
 def is_hashable(name: Any) -> bool:
-    """Whether it can be a key of a dict."""
     try:
         hash(name)
     except TypeError:
@@ -59,7 +57,7 @@ def is_hashable(name: Any) -> bool:
 
 
 class _Made(Sequence[Hashable]):
-    """A sequence of names that are made when needed, by `_name`."""
+    """A sequence of names that are made when needed, by `_name`, and so take no memory."""
 
     def _name(self, number: int) -> Hashable:
         raise NotImplementedError
@@ -94,10 +92,7 @@ class Names(tuple[Hashable, ...]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GridNames(_Made):
-    """The cells of a grid, "row 3, column 4", row by row from zero, then, where it has one, the last state "end".
-
-    The names are made when needed, so those of a large grid take no memory.
-    """
+    """The cells of a grid, "row 3, column 4", row by row from zero, then, where it has one, the last state "end"."""
 
     n_rows: int
     n_columns: int
@@ -158,20 +153,18 @@ class Labels:
     states: AsNames | None = None
     choices: AsNames | None = None
     finals: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    __setstate__ = set_state
 
     def __post_init__(self) -> None:
         n_states = len(self.first_choice) - 1
         set_fields(self, finals=integers(self.finals, "finals", n_states))
         if self.states is not None:
-            # States that were checked are not checked again.
             if not isinstance(self.states, Names | GridNames):
                 set_fields(self, states=Names(_listed(self.states, "state_names")))
             check_length(self.states, n_states, "state_names", "states", "names")
         if self.choices is not None:
             stored = self.choices.stored if isinstance(self.choices, ChoiceNames) else self.choices
             set_fields(self, choices=ChoiceNames(_listed(stored, "choice_names"), self.first_choice))
-
-    __setstate__ = set_state
 
     def state_name(self, state: int) -> Hashable:
         return int(state) if self.states is None else self.states[int(state)]
@@ -253,8 +246,6 @@ def _listed(given: Any, name: str) -> list[Hashable]:
 
 
 def _refuse_repeated(names: Sequence[Hashable], where: str, what: str) -> None:
-    if len(set(names)) == len(names):
-        return
     seen: dict[Hashable, int] = {}
     for number, name in enumerate(names):
         if seen.setdefault(name, number) < number:
@@ -271,7 +262,6 @@ def to_json(names: Names | GridNames | ChoiceNames) -> NDArray[np.uint8]:
 
 
 def _plain(name: Any) -> Any:
-    """A name as JSON data."""
     if isinstance(name, np.generic):
         name = name.item()
     if type(name) is tuple:
@@ -281,11 +271,8 @@ def _plain(name: Any) -> Any:
 
 
 def from_json(content: NDArray[Any], name: str, most: int, *, max_bytes: int = 2**30) -> Sequence[Hashable]:
-    """The names that `to_json` wrote, not yet checked.
-
-    most: the largest number of names, where one that is a tuple has up to 10,000 parts. max_bytes: of all Python
-    objects. Both are compared with the number of commas and brackets, before any object is made.
-    """
+    """The names that `to_json` wrote, not yet checked. most: of the names, which may be tuples of up to 10,000 parts.
+    max_bytes: of all Python objects. Both are compared with the commas and brackets, before any object is made."""
     if content.dtype != np.uint8 or content.ndim != 1:
         raise InvalidModel(f"{name} must be the bytes of a JSON text")
     data = content.tobytes()

@@ -6,8 +6,8 @@ without the columns of the ends. The longest expected number of choices that any
     h(s) = max over choices c of s of  1 + K(c) @ h
 
 The largest h is the *horizon*, which discounted MDPs have as 1 / (1 - discount). It is finite exactly if every policy
-ends. For the Bellman operators B, hard and soft, and any value V, V* - V = (I - K_pi)^-1 (B_pi V - V) for the optimal
-policy pi, so |V* - V| <= max |B V - V| * horizon, and every other bound has the horizon in the same way.
+ends. For the Bellman operators B, hard and soft, V* - V = (I - K_pi)^-1 (B_pi V - V) for the optimal policy pi, so
+|V* - V| <= max |B V - V| * horizon for any value V.
 """
 
 from functools import lru_cache
@@ -75,8 +75,7 @@ def policy_from_occupancy(mdp: "MDP", occupancy: ArrayLike) -> Vector:
     visits = np.maximum(visits, 0.0)
     counts = mdp.choices_per_state
     # Below this the sum is subnormal, and the quotient has few correct digits.
-    is_unvisited = ~(sum_by_state(mdp, visits) > np.finfo(np.float64).tiny)
-    visits[np.repeat(is_unvisited, counts)] = 1.0
+    visits[np.repeat(~(sum_by_state(mdp, visits) > arrays.SMALLEST), counts)] = 1.0
     # In place, because a large MDP has room for few arrays over its choices.
     visits /= np.repeat(sum_by_state(mdp, visits), counts)
     return arrays.freeze(visits)
@@ -116,10 +115,9 @@ def ending_choice(mdp: "MDP", is_taken: Flags) -> Indices:
     n, moves, starts = mdp.n_states, mdp.continuing, mdp.first_choice[:-1]
     owner, choice = mdp.state_of_choice, choice_of_entry(moves)
     may_end = _leaves(mdp) & is_taken
-    is_last = np.logical_or.reduceat(may_end, starts) | ~np.logical_or.reduceat(is_taken, starts)
     is_move = is_taken[choice] & (moves.data > 0)
     # One more state, from which all last states are one move away, in the graph of the moves backwards.
-    lasts = np.flatnonzero(is_last)
+    lasts = np.flatnonzero(np.logical_or.reduceat(may_end, starts) | ~np.logical_or.reduceat(is_taken, starts))
     begin = np.append(moves.indices[is_move], np.full(len(lasts), n))
     end = np.append(owner[choice[is_move]], lasts)
     graph = sparse.csr_array((np.ones(len(begin), np.int8), (begin, end)), (n + 1, n + 1))
@@ -133,10 +131,7 @@ def ending_choice(mdp: "MDP", is_taken: Flags) -> Indices:
 
 
 def goes_on(mdp: "MDP") -> Flags:
-    """(S,), the states among which some policy can stay for ever: the maximal end components.
-
-    Choices that may leave their strongly connected component are dropped until no more are.
-    """
+    """(S,), the states among which some policy can stay for ever: the maximal end components."""
     n, moves = mdp.n_states, mdp.continuing
     is_kept = ~_leaves(mdp)
     choice = choice_of_entry(moves)
@@ -154,9 +149,7 @@ def goes_on(mdp: "MDP") -> Flags:
 
 def longest_steps(mdp: "MDP", moves: SparseRows, accuracy: float = 1e-9) -> float:
     """The horizon to a relative accuracy, by policy iteration; infinite where some policy does not end. moves: K.
-
-    If h >= 1 + K h - x for some x < 1, then h / (1 - x) >= 1 + K h / (1 - x) is above the longest steps.
-    """
+    If h >= 1 + K h - x for some x < 1, then h / (1 - x) >= 1 + K h / (1 - x) is above the longest steps."""
     if goes_on(mdp).any():
         return np.inf
     choice = mdp.first_choice[:-1]
@@ -178,20 +171,15 @@ def longest_steps(mdp: "MDP", moves: SparseRows, accuracy: float = 1e-9) -> floa
 
 def rounding_of(steps: Vector) -> float:
     """The rounding error of 1 + K h - h for steps h (S,); infinite where it hides more than a quarter of a step.
-
-    The steps of a chain that practically never ends are rounding errors: they may be negative, and fit the equation.
-    """
+    The steps of a chain that practically never ends are rounding errors: they may be negative, and fit the equation."""
     rounding = 4 * EPSILON * float(np.abs(steps).max())
     return rounding if rounding < 0.25 else np.inf
 
 
 @lru_cache(maxsize=64)
 def walk_steps(mdp: "MDP") -> float:
-    """The expected steps of the uniform policy from the state where it takes the longest, or a little more.
-
-    Of a walk through a city with 181,000 states a factorisation takes minutes. A residual of r leaves at most r times
-    the steps: t = x + (I - P)^-1 r.
-    """
+    """The expected steps of the uniform policy from the state where it takes the longest, or a little more: a residual
+    of r leaves at most r times the steps, t = x + (I - P)^-1 r."""
     moves, n = mdp.continuing, mdp.n_states
     weights = (uniform_policy(mdp) * mdp.discount)[choice_of_entry(moves)] * moves.data
     chain = sparse.csr_array((weights, moves.indices, moves.indptr[mdp.first_choice]), (n, n), copy=True)
@@ -208,10 +196,7 @@ def walk_steps(mdp: "MDP") -> float:
 
 def totals(moves: SparseRows, n_steps: int = 60, residual: float = 1e-10) -> Vector:
     """(S,), (I - moves)^-1 1, the expected steps of a chain (S, S) that ends; infinite where rounding hides its end.
-
-    n_steps: of an iteration that is tried first. residual: the largest of that iteration; a factorisation, which comes
-    after it, has none but rounding.
-    """
+    n_steps, residual: of an iteration that is tried first; of a large city a factorisation takes minutes."""
     n = moves.shape[0]
     ones = np.ones(n)
     try:
@@ -224,5 +209,4 @@ def totals(moves: SparseRows, n_steps: int = 60, residual: float = 1e-10) -> Vec
                 return np.asarray(answer)
         return np.asarray(linalg.splu(system.tocsc()).solve(ones))
     except (np.linalg.LinAlgError, RuntimeError):
-        # Singular in double precision.
         return np.full(n, np.inf)
