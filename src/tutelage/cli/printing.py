@@ -82,6 +82,7 @@ def show(
 
 
 def _plain(value: Any) -> Any:
+    """For JSON: an array as a list, a dataclass by its fields, everything else as its text."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)

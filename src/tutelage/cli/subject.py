@@ -77,9 +77,8 @@ class Chosen(Place):
             return restricted(whole, list(dict.fromkeys(names)))
         if self.learner not in PREFERENCES:
             own = "--model names a learner model, and --preferences the features that a learner of your own has"
-            raise InvalidInput(
-                f"there is no learner {self.learner!r}; the learners are {', '.join(PREFERENCES)}; {own}"
-            )
+            known = ", ".join(PREFERENCES)
+            raise InvalidInput(f"there is no learner {self.learner!r}; the learners are {known}; {own}")
         count, most = PREFERENCES[self.learner], whole.n_preference
         if count > most:
             raise InvalidInput(f"{self.learner} has {count} preference features, but the domain has only {most}")
