@@ -18,6 +18,7 @@ EPILOG = (
     "2 bad input, a missing extra, or a file or port that cannot be used, "
     "3 a sweep is finished but some of its rows failed, 130 interrupted, 141 output closed, 143 terminated."
 )
+FILE_HELP = "A domain (.npz), or a world, rounds or a story (.json), to open on the page."
 
 
 def _version(is_asked: bool) -> None:
@@ -35,9 +36,7 @@ def _tutelage(
 
 
 def serve(
-    file: Annotated[
-        Path | None, Argument(help="A domain (.npz), or a world, rounds or a story (.json), to open on the page.")
-    ] = None,
+    file: Annotated[Path | None, Argument(help=FILE_HELP)] = None,
     port: Annotated[int, Option(min=0, max=65535, help="The port to listen at; 0 for any free port.")] = 8000,
     host: Annotated[str, Option(help="The address; only this machine can reach 127.0.0.1.")] = "127.0.0.1",
     browser: Annotated[bool, Option("--browser/--no-browser", help="Open the page.")] = True,
@@ -62,18 +61,14 @@ def serve(
 
 
 def make_app() -> typer.Typer:
-    """The command line, with the players that the registry has now."""
     shared: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": "rich"}
     app = typer.Typer(epilog=EPILOG, **shared)
     app.callback()(_tutelage)
-    app.command()(as_command(demo))
-    app.command(help=teach_help())(as_command(teach))
-    app.command()(as_command(learn))
+    for command in (demo, teach, learn, info, infer, sweep, reproduce):
+        app.command(help=teach_help() if command is teach else None)(as_command(command))
+    app.command()(serve)
     sources = typer.Typer(help="Write a domain file from another source.", **shared)
     sources.command("gymnasium")(as_command(from_environment))
     sources.command("graph")(as_command(from_file))
     app.add_typer(sources, name="import")
-    for command in (info, infer, sweep, reproduce):
-        app.command()(as_command(command))
-    app.command()(serve)
     return app

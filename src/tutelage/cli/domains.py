@@ -119,7 +119,6 @@ def info(
 
 
 def summary(about: dict[str, Any]) -> str:
-    """The description of a domain as lines, with at most five names of one kind."""
     low, high = about["discount"]
     discount = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     sizes = f"{about['states']} states, {about['choices']} choices, discount {discount}"

@@ -123,12 +123,10 @@ def reproduce(
         kept.drop(task.key for task in tasks)
     _compute(what, tasks, kept, chosen)
     data, grids, written = produce(names, kept.rows(), worlds, out, with_report=what == "all")
-    data["tables"] = [grid._asdict() for grid in grids]
-    return data, grids, written
+    return data | {"tables": [grid._asdict() for grid in grids]}, grids, written
 
 
 def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "run.Backend") -> Result:
-    """Compute and write the arena's tables."""
     from tutelage.data.files import write_whole
     from tutelage.experiments import arena, means, sweeps
 
@@ -146,7 +144,6 @@ def _arena(out: Path, n_seeds: int, is_quick: bool, backend: "run.Backend") -> R
 
 
 def _compute(what: str, tasks: "Sequence[settings.Task]", kept: "store.Store", backend: "run.Backend") -> None:
-    """Compute the rows that the store does not have. If the run ends early, say how many are stored."""
     from tutelage.experiments.run import missing, run
 
     left = missing(tasks, kept)

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from typer import Argument, Exit, Option
 
-# What a command returns: the arguments of `show`.
+# What a command returns: the arguments of `show`. A part is a text, or the title, header, body and caption of a table.
 Result = tuple[Any, ...]
 # Texts are printed as they are: rich would read [bold] and :b: in a name as markup and as a picture.
 VERBATIM: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
@@ -57,7 +57,6 @@ def as_command(work: Callable[..., Result]) -> Callable[..., None]:
 
 
 def _helped(given: Parameter) -> Parameter:
-    """The parameter with its text as typer has it: of an option, or of an argument where it has no default."""
     kind, about = get_args(given.annotation)
     if not isinstance(about, str):
         return given
@@ -68,11 +67,7 @@ def _helped(given: Parameter) -> Parameter:
 def show(
     data: Any, parts: Iterable[Any], files: Iterable[Path] = (), failed: Sequence[str] = (), *, as_json: bool
 ) -> None:
-    """A result: one JSON object and nothing else, or its tables and lines; and the names of the files written.
-
-    parts: texts, or the title, header, body and perhaps the caption of a table. failed: what of the result is missing
-    or wrong, for standard error; with any, the program ends with the exit code 3.
-    """
+    """Print one JSON object, or tables and lines. failed: what is missing or wrong; with any, the exit code is 3."""
     if as_json:
         text = json.dumps({"files": [*files], **data}, default=_plain)
         # JSON has no infinite numbers and no NaN: they become null.
@@ -94,7 +89,6 @@ def _plain(value: Any) -> Any:
 
 
 def table(title: str, header: Sequence[str], body: Sequence[Sequence[str]], caption: str = "") -> Table:
-    """A table whose first column names its rows."""
     made = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
     for number, heading in enumerate(header):
         made.add_column(heading, justify="right" if number else "left")
@@ -112,7 +106,6 @@ def say(what: Any) -> None:
 
 
 def complain(sentence: str) -> None:
-    """Print an error to standard error, after the program's name."""
     Console(stderr=True, **VERBATIM).print(f"tutelage: {sentence}", style="red", soft_wrap=True)
 
 

@@ -12,9 +12,7 @@ from tutelage.model.names import feature
 from tutelage.outcomes import InvalidInput
 from tutelage.registry import LEARNER_MODELS, look_up, make_learner, make_teacher
 
-# Behind a limit that every journey keeps.
 PER_JOURNEY = "/journey"
-
 LEARNER_HELP = "L1 .. L5: the learner has the first 0, 2, 4, 5 or 6 preference features. Default: all of them."
 PREFERENCES_HELP = "Instead of L1 .. L5: the names of the preference features that the learner has, such as a,b."
 WEIGHTS_HELP = "The true weights: 1,0.9,0.2, or by name, km=-1,at_goal=0; zero for others. A world has its own."
@@ -28,13 +26,10 @@ ALLOWANCE_HELP = (
 
 @dataclass(frozen=True)
 class Place:
-    """The options that name the domain."""
-
     world: Annotated[str, "An object world: published:0:10 (generator:seed:size), or a JSON file."] = ""
     domain: Annotated[Path | None, "Instead of a world: a file that tutelage.save or tutelage import wrote."] = None
 
     def read(self) -> "tuple[tl.ObjectWorld | None, tl.Domain]":
-        """The object world, if it is one, and the domain with every preference feature."""
         from tutelage.data.files import open_regular
         from tutelage.experiments.worlds import WorldName
 
@@ -52,8 +47,6 @@ class Place:
 
 @dataclass(frozen=True)
 class Chosen(Place):
-    """The options that name the domain and the learner."""
-
     learner: Annotated[str, LEARNER_HELP] = ""
     preferences: Annotated[str, PREFERENCES_HELP] = ""
     model: Annotated[str, "The learner model. Default: hard in a domain with goals, soft in others."] = ""
@@ -98,16 +91,15 @@ class Chosen(Place):
         penalties = {"mismatch_penalty": self.mismatch_penalty, "violation_penalty": self.violation_penalty}
         given = penalties | {"violation_allowance": about.allowance}
         used = {name: value for name, value in given.items() if value is not None and name in known}
-        options = read_options(self.learner_option or [], "--learner-option")
-        return model, make_learner(model, about.known, **(used | options))
+        used |= read_options(self.learner_option or [], "--learner-option")
+        return model, make_learner(model, about.known, **used)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What a command is about.
+    """whole: the domain with every preference feature; known: with those of the learner.
 
-    world: the object world, if it is one. whole: the domain with every preference feature; known: with those of the
-    learner. true_weights: (d_r,), or None where they were not given. allowance: None for the default of the model.
+    true_weights: (d_r,), or None where they were not given. allowance: None for the default of the model.
     journey_limits: by name, the limit that every journey keeps, and the steps in which it is counted.
     """
 
@@ -120,7 +112,6 @@ class Subject:
     journey_limits: Mapping[str, tuple[float, float]]
 
     def teacher(self, name: str, learner: "tl.Learner", options: Mapping[str, str]) -> "tl.Teacher":
-        """The teacher of a name, for this learner; refused where the true weights were not given."""
         if self.true_weights is None:
             names = self.whole.reward_names
             example = [f"{name.replace(' ', '_')}=1" for name in names[:2]]
@@ -131,10 +122,8 @@ class Subject:
         given: dict[str, Any] = {"every_preference": self.whole.preference_features, **options}
         return make_teacher(name.replace("-", "_"), self.known, self.true_weights, learner, **given)
 
-    def shown(self, learner: "tl.Learner", transcript: "tl.Transcript", n: int) -> "tl.Shown | None":
-        """At most n demonstrations of the last lesson; None for no demonstration."""
-        told: dict[str, Any] = {"domain": self.known, "true_weights": self.true_weights, "learner": learner}
-        return transcript.final.lesson.show(n, **told) if n else None
+    def shown(self, learner: "tl.Learner", lesson: "tl.Lesson", n: int) -> "tl.Shown | None":
+        return lesson.show(n, domain=self.known, true_weights=self.true_weights, learner=learner) if n else None
 
 
 def with_limits(about: Subject, text: str) -> Subject:
@@ -143,6 +132,7 @@ def with_limits(about: Subject, text: str) -> Subject:
         if about.log is None:
             raise InvalidInput("--allowance recorded needs a recording; give it as --recordings trips.csv")
         return replace(about, allowance=tl.allowance_from(about.log, about.known))
+    from tutelage.environments.budget import usual_resolutions
     from tutelage.experiments.worlds import named_parts, restricted
 
     names, parts = about.known.preference_names, named_parts(text)
@@ -152,8 +142,6 @@ def with_limits(about: Subject, text: str) -> Subject:
         return replace(about, allowance=_named_allowance(names, text) if parts else None)
     if about.log is not None:
         raise InvalidInput("a recording has no rests of budgets in its states; use teach for limits on every journey")
-    from tutelage.environments.budget import usual_resolutions
-
     limits = _named_allowance(about.whole.names, on_journeys)
     if not isinstance(limits, dict) or not all(isinstance(limit, float) for limit in limits.values()):
         raise InvalidInput(f"a limit on every journey is name=number{PER_JOURNEY}, such as km=0.5{PER_JOURNEY}")
@@ -189,7 +177,6 @@ def _named_allowance(names: Sequence[str], text: str) -> Any:
 
 
 def read_options(texts: Sequence[str], name_of_option: str = "--option") -> dict[str, str]:
-    """name=value pairs."""
     pairs = {name: value for name, _, value in (text.partition("=") for text in texts)}
     if not all(name and value for name, value in pairs.items()):
         raise InvalidInput(f"{name_of_option} must be name=value, got {', '.join(texts)}")

@@ -27,7 +27,6 @@ THEN_HELP = "Then plan what to show instead, for the true weights, by --teacher.
 SHOWN_HELP = "With --then-teach: print at most this many demonstrations to show instead."
 INSTEAD_HELP = "With --then-teach: write the demonstrations to show instead to this .jsonl or .csv file."
 BEHAVIOUR_HELP = "Demonstrations that tutelage.save_demonstrations wrote: infer what is avoided, and how strongly."
-
 FullOption = Annotated[bool, Option("--full", help="Print every step of the demonstrations, not only turns.")]
 
 
@@ -59,8 +58,8 @@ def teach(
     teacher = teacher.replace("-", "_") or ("aware_cmdp" if len(about.whole.mdp.goals) else "bilevel")
     teaching = about.teacher(teacher, player, read_options(option or []))
     transcript = taught(teaching, player, save, max_rounds=max_rounds, time_limit=time_limit)
-    shown = about.shown(player, transcript, show_most or (20 if demonstrations else 0))
-    files = [*_pictures(about, player, chosen.learner, transcript, shown, picture, plane)]
+    shown = about.shown(player, transcript.final.lesson, show_most or (20 if demonstrations else 0))
+    files = [*_pictures(about, player, chosen.learner or "L5", transcript, shown, picture, plane)]
     files += _write_shown(shown, demonstrations) + _write_policy(about.known, transcript.final.lesson, policy)
     data = _data(about, transcript) | (shown.as_data() if shown else {})
     data |= {"learner": chosen.learner or None, "model": model, "teacher": teacher}
@@ -73,17 +72,13 @@ def teach(
 
 
 def teach_help() -> str:
-    """The help of the command, with every learner model and every teacher of the registry."""
-
     def listed(table: Mapping[str, Any]) -> str:
         return "\n".join(f"- {name.replace('_', '-')}: {entry.about}" for name, entry in table.items())
 
-    about = inspect.getdoc(teach)
-    return f"{about}\n\nLearner models:\n\n{listed(LEARNER_MODELS)}\n\nTeachers:\n\n{listed(TEACHERS)}"
+    return f"{inspect.getdoc(teach)}\n\nLearner models:\n\n{listed(LEARNER_MODELS)}\n\nTeachers:\n\n{listed(TEACHERS)}"
 
 
 def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = None, **limits: Any) -> "tl.Transcript":
-    """The rounds, with progress. If they fail, those that are finished are printed."""
     with progress("teaching", None) as done:
         told: dict[str, Any] = {
             "on_round": lambda rounds: done(f"the learner earns {rounds.final.response_reward:.3f}"),
@@ -99,7 +94,6 @@ def taught(teacher: "tl.Teacher", learner: "tl.Learner", save: Path | None = Non
 
 
 def _write_shown(shown: "tl.Shown | None", path: Path | None) -> list[Path]:
-    """Write demonstrations to a .jsonl, .csv, .geojson or .gpx file, if there are any and a path was given."""
     from tutelage.data.files import known_suffix, write_table, write_whole
 
     if not shown or path is None:
@@ -152,13 +146,13 @@ def _data(about: Subject, transcript: "tl.Transcript") -> dict[str, Any]:
 def _pictures(
     about: Subject,
     learner: "tl.Learner",
-    preferences: str,
+    of_learner: str,
     transcript: "tl.Transcript",
     shown: "tl.Shown | None",
     picture: Path | None,
     plane: str,
 ) -> Iterator[Path]:
-    """The files of the pictures, if they were requested. preferences: of the learner, L1 .. L5."""
+    """The files of the pictures, if they were requested. of_learner: L1 .. L5."""
     names = [feature(about.known.reward_names, name.strip()) for name in plane.split(",") if name.strip()]
     if names and len(set(names)) != 2:
         raise InvalidInput(f"--plane needs two different reward features, such as star,plus, got {plane!r}")
@@ -171,12 +165,10 @@ def _pictures(
     from tutelage.pictures.domains import routes_picture, without_suffix
     from tutelage.roles import limits_of
 
-    of_learner = preferences or "L5"
     # Other preferences than those of a learner are not drawn in a world.
     is_usual = about.known.preference_names == about.whole.preference_names[: PREFERENCES[of_learner]]
     world = about.world if is_usual else None
-    limits = limits_of(learner, about.known)
-    drawn = {"": domain_picture(about.known, transcript, limits, world, of_learner)}
+    drawn = {"": domain_picture(about.known, transcript, limits_of(learner, about.known), world, of_learner)}
     if names:
         drawn["-plane"] = plane_picture(about.known, learner, transcript.final, (names[0], names[1]))
     if shown is not None and about.world is None:
@@ -225,7 +217,7 @@ def learn(
     if then_teach:
         transcript = taught(about.teacher(teacher, player, {}), player)
         last = transcript.final
-        shown = about.shown(player, transcript, show_most or (5 if instead else 0))
+        shown = about.shown(player, last.lesson, show_most or (5 if instead else 0))
         data["instead"] = {"reward": last.response_reward, "bound": last.bound, "ended": transcript.ended}
         lines += ["", "What to show instead:", str(transcript), transcript.explain()]
     if shown is not None:
@@ -235,7 +227,6 @@ def learn(
 
 
 def _learned(about: Subject, log: "tl.Demonstrations", response: "tl.Response") -> tuple[dict[str, Any], list[str]]:
-    """What was recorded of each feature, what the learner does, the weights that it infers, and its reward."""
     from tutelage.chains.expectations import journey_of
     from tutelage.data.describing import recorded_features, recorded_lines
 
@@ -292,7 +283,16 @@ def infer(
     if demonstrations is not None:
         given = read_weights(weights, known.reward_names) if weights else None
         behaviour = tl.infer_preferences(known, tl.load_demonstrations(demonstrations, known.mdp), reward_weights=given)
-        return _behaviour_data(known, behaviour), [str(behaviour)]
+        columns = ("strength", "standard_error", "low", "high", "p_value")
+        preferences = {
+            name: {column: getattr(behaviour, column)[j] for column in columns}
+            | {"not_determined": behaviour.reasons[j]}
+            for j, name in enumerate(known.preference_names)
+        }
+        reward_weights = _by_name(known.reward_names, behaviour.reward_weights)
+        data = {"n": behaviour.n, "preferences": preferences, "reward_weights": reward_weights}
+        data |= {"bias": behaviour.bias, "model_p_value": behaviour.model_p_value}
+        return data, [str(behaviour)]
     answers = tl.load_transcript(rounds or "", known).rounds
     estimate = tl.infer_learner(known, answers, observed=observed, n_trajectories=n_trajectories)  # type: ignore[arg-type]
     data = {
@@ -304,18 +304,3 @@ def infer(
         "contradiction": estimate.contradiction,
     }
     return data, [str(estimate)]
-
-
-def _behaviour_data(known: "tl.Domain", behaviour: "tl.PreferenceEstimate") -> dict[str, Any]:
-    columns = ("strength", "standard_error", "low", "high", "p_value")
-    preferences = {
-        name: {column: getattr(behaviour, column)[j] for column in columns} | {"not_determined": behaviour.reasons[j]}
-        for j, name in enumerate(known.preference_names)
-    }
-    return {
-        "n": behaviour.n,
-        "preferences": preferences,
-        "reward_weights": _by_name(known.reward_names, behaviour.reward_weights),
-        "bias": behaviour.bias,
-        "model_p_value": behaviour.model_p_value,
-    }

@@ -1,8 +1,4 @@
-"""Pictures of any domain: features as bars, policies, and routes on a map, on a grid, or as strips of names.
-
-Pictures are written as files, completely or not at all, with the same bytes for the same picture. A notebook shows of
-an object its picture, its table, or its text.
-"""
+"""Pictures of any domain: features as bars, policies, and routes on a map, on a grid, or as strips of names."""
 
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,16 +24,16 @@ from tutelage.environments.roads import places, ways
 from tutelage.model.mdp import Domain, absorbing_states, combined_features
 from tutelage.model.policy import check_policy
 from tutelage.outcomes import InvalidInput, as_text
-from tutelage.pictures.plots import COLOURS, add_legend, draw_rounds, look, set_frame
+from tutelage.pictures.plots import COLOURS, Style, add_legend, draw_rounds, look, set_frame
 from tutelage.pictures.world import draw_world
 from tutelage.roles import Lesson, Response
 from tutelage.transcripts import Transcript
 
 SHOWN, DONE = COLOURS[:2]
 # Hatching and dashes repeat the difference in grey.
-BARS: dict[str, Any] = {"shown": {"color": SHOWN}, "done": {"color": DONE, "hatch": "///", "edgecolor": "white"}}
+BARS: dict[str, Style] = {"shown": {"color": SHOWN}, "done": {"color": DONE, "hatch": "///", "edgecolor": "white"}}
 LINES: dict[str, Any] = {"shown": (SHOWN, "solid", 1.0), "done": (DONE, (0, (3, 2)), 0.55)}
-ENDS: dict[str, Any] = {"s": 75, "color": "white", "edgecolors": "black", "zorder": 9}
+ENDS: Style = {"s": 75, "color": "white", "edgecolors": "black", "zorder": 9}
 
 
 def draw_features(
@@ -48,14 +44,10 @@ def draw_features(
     errors: Mapping[str, Vector] | None = None,
     allowed: Vector | None = None,
 ) -> None:
-    """Draw one group of bars for each feature. bars: "shown" and "done", or one of them. allowed: a mark in each group.
-
-    errors: one standard error for each bar of a kind. Infinite limits have no mark.
-    """
+    """Draw bars, "shown" and "done" or one of them, with standard errors, and a mark at each finite limit `allowed`."""
     height = 0.8 / max(len(bars), 1)
-    places = np.arange(len(names))
     for number, (kind, values) in enumerate(bars.items()):
-        offsets = places + (number - (len(bars) - 1) / 2) * height
+        offsets = np.arange(len(names)) + (number - (len(bars) - 1) / 2) * height
         spread = errors.get(kind) if errors else None
         axes.barh(offsets, values, height, xerr=spread, label=kind, capsize=2, ecolor="0.3", **BARS[kind])
     if allowed is not None:
@@ -67,7 +59,6 @@ def draw_features(
 
 
 def _set_rows(axes: Axes, names: Sequence[str], across: str) -> None:
-    """Name the rows, the first at the top, and what is measured across."""
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     set_frame(axes, across)
@@ -92,7 +83,6 @@ def draw_map(axes: Axes, domain: Domain, *, shown: ArrayLike | None = None, done
     handles: list[Artist] = []
     for kind, flow in flows.items():
         colour, dashes, share = LINES[kind]
-        # A transition with less than a thousandth of the most visits is not drawn.
         is_used = flow > 1e-3 * largest
         widths = share * (0.6 + 6.0 * flow[is_used] / largest)
         lines = LineCollection(list(ends[is_used]), colors=colour, linewidths=widths, linestyles=dashes)
@@ -148,7 +138,7 @@ def routes_picture(domain: Domain, shown: Shown) -> Figure:
     for number, item in enumerate(items):
         way = at[shown.demonstrations[number].states]
         way = way[np.isfinite(way).all(axis=1)]
-        style: dict[str, Any] = {"color": COLOURS[number], "linewidth": 4.5 - number, "zorder": 3 + number}
+        style: Style = {"color": COLOURS[number], "linewidth": 4.5 - number, "zorder": 3 + number}
         axes.plot(*way.T, label=item.text().partition(": ")[0], solid_capstyle="round", **style)
         # Labels that begin with an underscore are not in the legend.
         hidden = "_" * (number > 0)
@@ -171,7 +161,6 @@ def _draw_ways(axes: Axes, domain: Domain, at: Matrix) -> tuple[Matrix, Indices]
 
 
 def _draw_strips(axes: Axes, items: Sequence[ShownDemonstration], most: int = 12) -> None:
-    """One row for each route, with its states from left to right; the middle of a long one is left out."""
     for row, item in enumerate(items):
         names = [as_text(state) for state, _ in item.steps]
         if len(names) > most:
@@ -179,7 +168,6 @@ def _draw_strips(axes: Axes, items: Sequence[ShownDemonstration], most: int = 12
         axes.plot(range(len(names)), [-row] * len(names), color=COLOURS[row], marker="o", linewidth=2)
         for place, name in enumerate(names):
             axes.annotate(name, (place, -row), (2, 5), textcoords="offset points", rotation=35, fontsize="x-small")
-        # Its share and reward, without what it counts.
         heading = item.text().partition(": ")[0]
         axes.annotate(heading, (0, -row), (0, -16), textcoords="offset points", fontsize="small")
     axes.set_ylim(-len(items) + 0.3, 1.2)
@@ -260,7 +248,6 @@ def _picture(draw: Callable[[Axes], None]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], most: int = 12) -> str:
-    """An HTML table of at most this many rows; numbers have four digits."""
     given = list(rows)
     lines = []
     for number, cells in enumerate([head, *given[:most]]):

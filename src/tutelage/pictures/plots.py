@@ -1,7 +1,4 @@
-"""Rewards over rounds (Figures 3 to 5), and reward expectations in the plane of two features (Figures 1 and 6).
-
-Curves are solid for the learner, dotted for the teacher, and flat for fixed teachers.
-"""
+"""Rewards over rounds (Figures 3 to 5), and reward expectations in the plane of two features (Figures 1 and 6)."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,17 +16,16 @@ from tutelage.transcripts import Transcript
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "*")
 COUNTS = ("discounted star count", "discounted plus count")
-MARK: dict[str, Any] = {"markeredgecolor": "black", "markersize": 11, "zorder": 4}
+Style = dict[str, Any]
+MARK: Style = {"markeredgecolor": "black", "markersize": 11, "zorder": 4}
 DASHES = ((0, (8, 2)), (0, (5, 2, 1, 2)), (0, (3, 3)), (0, (1, 1, 4, 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The rewards of one adaptive teacher, whose name is the label.
+    """The rewards of an adaptive teacher in rounds 1 .. n: of the learner's responses, and of the lessons, or empty.
 
-    learner, teacher: the reward of the learner's response and of the lesson, in rounds 1 .. n; the latter may be empty.
-    error: the standard error of the learner's reward in each round, or empty. budgets: what was shown up to each value,
-    in place of the number of its round.
+    error: the standard error of each reward of the learner, or empty. budgets: what was shown, in place of the round.
     """
 
     label: str
@@ -41,10 +37,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Several curves in one pair of axes; lines: the constant reward of each teacher that does not adapt.
-
-    labels: of the axes. group: panels of one group have one scale.
-    """
+    """Curves, and as lines the reward of each teacher that does not adapt. Panels of one group have one scale."""
 
     title: str
     curves: Sequence[Curve]
@@ -53,7 +46,7 @@ class Panel:
     group: str = ""
 
 
-def look(number: int) -> dict[str, Any]:
+def look(number: int) -> Style:
     """A colour and a marker; 36 pairs differ."""
     turn, place = divmod(number, len(COLOURS))
     return {"color": COLOURS[place], "marker": MARKERS[(place + turn) % len(MARKERS)]}
@@ -77,16 +70,14 @@ def draw_curves(axes: Axes, panel: Panel) -> None:
         places = curve.budgets or range(1, len(curve.learner) + 1)
         # About a dozen markers per curve, shifted between curves so that the markers of close curves do not overlap.
         step = max(1, len(places) // 12)
-        marks = (index * step // 2 % step, step)
-        style = look(index) | {"markevery": marks, "markersize": 5.0}
+        style = look(index) | {"markevery": (index * step // 2 % step, step), "markersize": 5.0}
         name = f"{curve.label}: learner" if curve.teacher else curve.label
         axes.plot(places, curve.learner, linewidth=1.8, label=name, zorder=3, **style)
         if curve.teacher:
             style |= {"label": f"{curve.label}: teacher", "linestyle": ":", "markerfacecolor": "white"}
             axes.plot(places, curve.teacher, linewidth=1.4, zorder=2.5, **style)
         if np.isfinite(curve.error).any():
-            low = np.subtract(curve.learner, curve.error)
-            high = np.add(curve.learner, curve.error)
+            low, high = np.subtract(curve.learner, curve.error), np.add(curve.learner, curve.error)
             axes.fill_between(places, low, high, color=style["color"], alpha=0.2, linewidth=0, zorder=2)
     axes.margins(x=0.02)
     left, right = axes.get_xlim()
@@ -99,7 +90,6 @@ def draw_curves(axes: Axes, panel: Panel) -> None:
 
 
 def set_frame(axes: Axes, across: str, up: str = "") -> None:
-    """Name the two axes, and draw no lines above and to the right."""
     axes.set(xlabel=across, ylabel=up)
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -118,7 +108,7 @@ def draw_rounds(axes: Axes, transcript: Transcript) -> None:
 
 def add_legend(axes: Axes) -> None:
     """A legend below the name of the axis, where it covers nothing; the room above it is in sizes of its letters."""
-    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "borderaxespad": 4.5}
+    below: Style = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "borderaxespad": 4.5}
     axes.legend(fontsize="small", frameon=False, ncols=2, **below)
 
 
@@ -140,7 +130,7 @@ def draw_reachable(
     corners = [polygon(part) for part in (reachable, feasible) if part is not None]
     _set_plane(axes, [*corners, *places.values()], labels)
     for accepted in corners[1:]:
-        stripes: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.35", "hatch": "///"}
+        stripes: Style = {"facecolor": "white", "edgecolor": "0.35", "hatch": "///"}
         axes.fill(*accepted.T, zorder=2, label="accepted by the learner", linewidth=1.0, **stripes)
     span = float(np.ptp(corners[0], axis=0).max())
     together: dict[str, list[str]] = {}
@@ -181,10 +171,10 @@ def draw_pushes(axes: Axes, reachable: ArrayLike, cases: Sequence[Mapping[str, A
         _add_label(axes, rf"$\mu_T^{{{index}}}$", lesson, (8, 8 if is_realised else -8))
         if not is_realised:
             _add_label(axes, rf"${learner} + \alpha\,w^*$", aim)
-            dashed: dict[str, Any] = {"color": "0.3", "linewidth": 0.9, "linestyle": (0, (2, 2))}
+            dashed: Style = {"color": "0.3", "linewidth": 0.9, "linestyle": (0, (2, 2))}
             axes.plot(*np.transpose([aim, lesson]), label="from an aim out of reach to its lesson", zorder=3, **dashed)
         # A ring, so that a lesson at the learner's own point is visible inside it.
-        ring: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "mew": 2, "markersize": 12}
+        ring: Style = {"color": "white", "markeredgecolor": COLOURS[0], "mew": 2, "markersize": 12}
         axes.plot(*start, "o", zorder=4, label="learner", **ring)
         axes.plot(*lesson, "*", color=COLOURS[1], label="lesson", **MARK)
 
@@ -215,6 +205,6 @@ def _add_arrow(axes: Axes, start: Vector, end: Vector, *, gap: float, **style: A
 
 def _add_label(axes: Axes, label: str, place: Vector, offset: tuple[int, int] = (8, 8)) -> None:
     """Write a label beside a place, at this offset in printer's points; the box behind it hides the stripes."""
-    side: dict[str, Any] = {"ha": "left" if offset[0] > 0 else "right", "va": "bottom" if offset[1] > 0 else "top"}
+    side: Style = {"ha": "left" if offset[0] > 0 else "right", "va": "bottom" if offset[1] > 0 else "top"}
     backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
     axes.annotate(label, tuple(place), offset, textcoords="offset points", zorder=6, bbox=backing, **side)

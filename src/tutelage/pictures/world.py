@@ -1,8 +1,7 @@
 """An object world as a picture: objects, distractors, the cells a learner avoids, a policy, or a reward.
 
-Lengths are in cells, so that shapes keep their proportions on a grid of any size. In the plane of a world x is the
-column and y the row, which grows downwards; the centre of a cell has whole coordinates. No information is in colour
-alone: types differ in shape, distractors in their stripes, and cells of negative reward have a minus.
+Lengths are in cells: x is the column and y the row, which grows downwards; the centre of a cell has whole coordinates.
+No information is in colour alone: types differ in shape, distractors in stripes, and negative rewards have a minus.
 """
 
 from collections.abc import Sequence
@@ -23,24 +22,23 @@ from tutelage.arrays import ArrayLike, Flags, Indices, Matrix
 from tutelage.environments.object_world import ACTIONS, ObjectWorld
 from tutelage.environments.placement import preference_features
 from tutelage.outcomes import InvalidModel
+from tutelage.pictures.plots import Style
 
 SQUARE = 0.5 * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
 CIRCLE: Matrix = np.asarray(Path.unit_regular_polygon(48).vertices)
-# The first corner of the star points up, to the smaller rows. The arms of a plus are three times as long as half their
-# width.
+# The first corner of the star points up, to the smaller rows.
 STAR: Matrix = np.asarray(Path.unit_regular_star(5, 0.45).vertices) * [0.42, -0.42]
 PLUS = 0.12 * np.array(
     [[-1, -3], [1, -3], [1, -1], [3, -1], [3, 1], [1, 1], [1, 3], [-1, 3], [-1, 1], [-3, 1], [-3, -1], [-1, -1]]
 )
 SHAPES = {"star": STAR, "plus": PLUS, "dot": 0.2 * CIRCLE}
 
-# Rising stripes for green, level stripes for yellow.
-FILLS: dict[str, dict[str, Any]] = {
+FILLS: dict[str, Style] = {
     "green": {"facecolor": "#3f9b57", "hatch": "///"},
     "yellow": {"facecolor": "#f4d64e", "hatch": "---"},
 }
 # On a heat map a distractor is a frame, so that the colour of its cell stays visible.
-FRAMES: dict[str, dict[str, Any]] = {
+FRAMES: dict[str, Style] = {
     "green": {"edgecolors": "#1b7837"},
     "yellow": {"edgecolors": "#b58900", "linestyles": (0, (2.0, 1.0))},
 }
@@ -48,8 +46,7 @@ AVOIDED_GREY = "#c4c4c4"
 
 # Columns to the right and rows down, in the order of the world's actions; the last action stays.
 STEPS = np.array([[0, -1], [-1, 0], [0, 1], [1, 0], [0, 0]])
-# An arrow of probability one: the coordinates of its corners along it, from a tail that leaves the centre of the cell
-# free, and across it; the fourth is the tip.
+# An arrow of probability one: its corners along it, from a tail that leaves the cell's centre free, and across it.
 ARROW = 0.38 * np.array([[0.0, 0.12], [0.5, 0.12], [0.5, 0.36], [1.0, 0.0], [0.5, -0.36], [0.5, -0.12], [0.0, -0.12]])
 # Rewards between zero and minus this share of the limit have no minus, and choices of a smaller probability no arrow.
 FAINTEST = 0.05
@@ -87,7 +84,7 @@ def draw_world(
         axes.add_collection(LineCollection(list(_outline(mask)), colors="0.3", linewidths=width, zorder=2))
     _draw_distractors(axes, world, is_filled=is_filled)
     fill, edge = ("black", "white") if policy is None else ("0.65", "black")
-    style: dict[str, Any] = {"facecolors": fill, "edgecolors": edge, "linewidths": 0.7 * width, "zorder": 4}
+    style: Style = {"facecolors": fill, "edgecolors": edge, "linewidths": 0.7 * width, "zorder": 4}
     for kind, held in world.objects.items():
         shape = SHAPES[kind] if is_filled else 0.75 * SHAPES[kind]
         _add_shapes(axes, world, shape, held, label=kind, **style)
@@ -119,12 +116,11 @@ def reward_scale(vmax: float) -> ScalarMappable:
 
 def world_key() -> list[Artist]:
     """The handles of a legend of the picture."""
-    points: dict[str, Any] = {"linestyle": "", "color": "black"}
-    area: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6}
+    marks = (("star", "*", 9.0), ("plus", "P", 7.0), ("dot", "o", 4.5))
+    points: Style = {"linestyle": "", "color": "black"}
+    area: Style = {"edgecolor": "black", "linewidth": 0.6}
     return [
-        Line2D([], [], marker="*", markersize=9.0, label="star", **points),
-        Line2D([], [], marker="P", markersize=7.0, label="plus", **points),
-        Line2D([], [], marker="o", markersize=4.5, label="dot", **points),
+        *(Line2D([], [], marker=marker, markersize=size, label=kind, **points) for kind, marker, size in marks),
         Line2D([], [], marker="o", markersize=9.0, label="start", fillstyle="none", **points),
         *(Patch(label=f"{colour} distractor", **fill, **area) for colour, fill in FILLS.items()),
         Patch(facecolor=AVOIDED_GREY, label="avoided by the learner", **area),
@@ -141,11 +137,11 @@ def _on_grid(values: ArrayLike, world: ObjectWorld, name: str, n_each: int = 1) 
 
 
 def _draw_reward(axes: Axes, world: ObjectWorld, reward: ArrayLike, vmax: float | None, *, has_arrows: bool) -> None:
-    """Draw the heat map, and a minus in each cell of negative reward, lower in the cells that hold another mark."""
     values = _on_grid(reward, world, "reward")[:, :, 0]
     limit = vmax or deepest(world, values)
     edges = np.arange(world.size + 1) - 0.5
     axes.pcolormesh(edges, edges, values, vmin=-limit, vmax=limit, cmap="RdBu", zorder=1, label="reward")
+    # A minus is lower in the cells that hold another mark.
     is_held = np.full(values.shape, has_arrows)
     is_held.flat[np.concatenate([*world.objects.values()]).astype(int)] = True
     rows, columns = np.nonzero(values < -FAINTEST * limit)
@@ -170,7 +166,6 @@ def _draw_distractors(axes: Axes, world: ObjectWorld, *, is_filled: bool) -> Non
 
 
 def _draw_arrows(axes: Axes, world: ObjectWorld, policy: ArrayLike) -> None:
-    """Draw a policy (C,): an arrow for each move, a disc for staying, as large and opaque as it is probable."""
     chosen = _on_grid(policy, world, "policy", len(ACTIONS)).reshape(world.terminal, len(ACTIONS))
     cells, actions = np.nonzero(chosen >= FAINTEST)
     probability = chosen[cells, actions][:, None, None]
@@ -181,7 +176,7 @@ def _draw_arrows(axes: Axes, world: ObjectWorld, policy: ArrayLike) -> None:
     discs = 0.11 * across * CIRCLE
     colours = np.array([to_rgba("#7b2a8b", min(0.3 + 0.7 * share, 1.0)) for share in probability.ravel()])
     is_move = steps.any(axis=(1, 2))
-    style: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.3 * _line_width(world), "zorder": 5}
+    style: Style = {"edgecolors": "white", "linewidths": 0.3 * _line_width(world), "zorder": 5}
     for name, shapes, drawn in (("moves", arrows, is_move), ("stays", discs, ~is_move)):
         _add_shapes(axes, world, shapes[drawn], cells[drawn], facecolors=colours[drawn], label=name, **style)
 

@@ -1,8 +1,4 @@
-"""Domains and transcripts from files that a user brings, and what the page draws of a domain.
-
-A file is checked by the same functions as any file that the library reads. One that is brought to the page is read in a
-worker process; one that the page opens first is read before the server starts.
-"""
+"""Domains and transcripts from files that a user brings, and what the page draws of a domain."""
 
 import base64
 import io
@@ -24,7 +20,6 @@ from tutelage.outcomes import InvalidInput
 LARGEST_FILE = 2 * 1024 * 1024
 LARGEST_ARRAYS = 64 * 1024 * 1024
 LARGEST_DOMAIN = {"states": 20_000, "choices": 200_000, "reward features": 50, "preference features": 50}
-# The most roads of a map.
 MOST_ROADS = 60_000
 # Relative to the size of a set of expectations: smaller widths count as zero.
 THIN = 1e-9
@@ -90,16 +85,13 @@ def described(domain: Domain) -> dict[str, Any]:
 
 
 def _map(domain: Domain, at: Matrix) -> dict[str, Any]:
-    """The places of the states, null where a state has none, the roads and their names, and whether it is a grid."""
     ends, choices, _ = ways(domain, np.arange(domain.mdp.n_choices), at)
     roads, first = _roads(ends)
     is_placed = np.asarray(np.isfinite(at).all(axis=1))
     known = at[is_placed]
     steps = np.abs(at[roads[:, 0]] - at[roads[:, 1]]).sum(axis=1)
     is_cells = (known == np.round(known)).all() and len(np.unique(known, axis=0)) == len(known)
-    streets = None
-    if domain.choice_names is not None:
-        streets = [str(domain.choice_name(choice))[:40] for choice in choices[first]]
+    streets = None if domain.choice_names is None else [str(domain.choice_name(row))[:40] for row in choices[first]]
     pairs = zip(np.round(at, 6).tolist(), is_placed, strict=True)
     return {
         "places": [place if has_place else None for place, has_place in pairs],
@@ -153,8 +145,7 @@ def clipped(points: Matrix, normals: Matrix, offsets: Vector) -> Matrix:
         if not is_kept.any():
             return points[:0]
         inside = np.minimum(beyond[is_kept], 0.0)[:, None]
-        outside = beyond[~is_kept]
-        share = (-inside / (outside - inside))[:, :, None]
+        share = (-inside / (beyond[~is_kept] - inside))[:, :, None]
         crossed = (1 - share) * points[is_kept][:, None] + share * points[~is_kept]
         points = corners(np.concatenate([points[is_kept], crossed.reshape(-1, points.shape[1])]))
     return points

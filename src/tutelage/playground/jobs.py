@@ -1,4 +1,4 @@
-"""The jobs of the worker processes, one function for each kind of request.
+"""The jobs of the worker processes, one function for each kind of request; `server.OPERATIONS` says what they answer.
 
 A job sends events, each a name and data for JSON: rounds as they come, or one answer. The event `later` says that the
 job `bound` of the same request continues this one, and carries the data of `end` for when that job is stopped.
@@ -45,8 +45,7 @@ ROUNDED_OFF = 1e-6
 def run_job(name: str, request: str, send: Send) -> None:
     """Run the job of a name. request: a JSON text in the form of `schema` that is the type of the job's argument."""
     job = JOBS[name]
-    form = TypeAdapter(get_type_hints(job)["asked"])
-    job(form.validate_json(request), send)
+    job(TypeAdapter(get_type_hints(job)["asked"]).validate_json(request), send)
 
 
 def _teach(asked: AnyTeaching, send: Send) -> None:
@@ -76,7 +75,6 @@ def _bound(asked: AnyTeaching, send: Send) -> None:
 
 
 def _transcript(asked: AnyTeaching, send: Send) -> None:
-    """The rounds as the bytes of a file that `load_transcript` reads."""
     scene = _Scene(asked)
     transcript = teach(scene.teacher(asked.teacher), scene.learner, max_rounds=asked.max_rounds)
     save_transcript(transcript, content := Content())
@@ -84,7 +82,6 @@ def _transcript(asked: AnyTeaching, send: Send) -> None:
 
 
 def _answer(asked: schema.Demonstrating, send: Send) -> None:
-    """The learner's response to paths that a person drew."""
     scene = _Scene(asked)
     visits = np.mean(_path_visits(asked.world.make(), asked.paths), axis=0)
     lesson = Lesson.from_expectation(visits @ scene.domain.reward_features)
@@ -94,7 +91,6 @@ def _answer(asked: schema.Demonstrating, send: Send) -> None:
 
 
 def _adapt(asked: schema.Walking, send: Send) -> None:
-    """The next lesson for a person who responded to the earlier ones with walks, or why there is none."""
     world, visits, teacher, rounds = _walked(asked)
     advice = teacher.adapt(rounds) if rounds else teacher.open()
     domain, lesson, n_cells = teacher.domain, advice.lesson, world.terminal
@@ -123,7 +119,6 @@ def _adapt(asked: schema.Walking, send: Send) -> None:
 
 
 def _walked(asked: schema.Walking) -> tuple[ObjectWorld, list[Vector], Teacher, tuple[TaughtRound, ...]]:
-    """The world, the visits of each of a person's walks, the teacher, and the rounds."""
     world = asked.world.make()
     domain = world.domain("L1")
     visits = _path_visits(world, asked.walks)
@@ -150,7 +145,6 @@ def _infer(asked: schema.Walking, send: Send) -> None:
 
 
 def _reach(asked: AnyReaching, send: Send) -> None:
-    """Projections of the reachable reward expectations and, for the hard learner, of those that it accepts."""
     domain = _Scene(asked).domain
     reachable = _reachable(domain)
     answer = {"reachable": [] if reachable is None else shadows(reachable)}
@@ -161,13 +155,11 @@ def _reach(asked: AnyReaching, send: Send) -> None:
 
 
 def _domain(asked: schema.Opening, send: Send) -> None:
-    """What the page shows of a domain that a user brings."""
     domain = brought_domain(asked.file)
     send("answer", described(domain) | {"true_weights": brought(asked.file, saved_weights, domain=domain)})
 
 
 def _read(asked: schema.TranscriptReading, send: Send) -> None:
-    """The rounds of a transcript that a user brings, as `_teach` sends them."""
     scene = _Scene(asked.scene)
     whole = brought(asked.file, load_transcript, domain=scene.domain)
     rounds = [scene.taught(*numbered) for numbered in enumerate(whole.rounds[: schema.MOST_LESSONS], start=1)]
@@ -181,8 +173,6 @@ JOBS: dict[str, Callable[[Any, Send], None]] = {
 
 
 class _Scene:
-    """A learner where it is taught, and the data of its rounds."""
-
     def __init__(self, asked: AnyReaching) -> None:
         self.ground = asked.ground()
         self.allowances = asked.learner.allowances
@@ -197,7 +187,6 @@ class _Scene:
         return make_teacher(name, self.domain, given, self.learner, every_preference=every)
 
     def taught(self, number: int, taught: TaughtRound) -> dict[str, Any]:
-        """The data of a round."""
         n_drawn, answer, shown = self.n_drawn, taught.response, taught.lesson.policy
         proof, weights = answer.certificate, answer.feature_weights
         data = taught.as_data() | {
@@ -232,13 +221,8 @@ class _Scene:
         columns = (answer.constraint_names, self.allowances, counts, answer.violation_excess, prices)
         rows = []
         for name, allowance, visits, excess, price in zip(*columns, strict=False):
-            state = "free"
-            if excess > ROUNDED_OFF:
-                state = "exceeded"
-            elif price > ROUNDED_OFF:
-                state = "binds"
-            elif 0 < allowance <= visits + ROUNDED_OFF:
-                state = "reached"
+            reached = "reached" if 0 < allowance <= visits + ROUNDED_OFF else "free"
+            state = "exceeded" if excess > ROUNDED_OFF else "binds" if price > ROUNDED_OFF else reached
             rows.append({"name": name, "allowance": allowance, "visits": visits, "price": price, "state": state})
         return rows
 
@@ -272,12 +256,7 @@ def _path_visits(world: ObjectWorld, paths: Sequence[Sequence[int]]) -> list[Vec
 
 
 def _conclusions(world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Vector]) -> list[dict[str, Any]]:
-    """What the teacher concludes about each preference of a person, from what was shown and what was done.
-
-    The counts are discounted visits to the cells of the preference, in all lessons and in all walks. A person who was
-    shown such cells and went to fewer than a tenth of them avoids them; one who went to half of them or more does not.
-    Who avoids a distance avoids the smaller ones of the colour, and who accepts one accepts the larger ones.
-    """
+    """What the teacher concludes about each preference of a person, from the discounted visits to its cells."""
     domain = world.domain("L5")
     policies = [taught.lesson.policy for taught in rounds if taught.lesson.policy is not None]
     none = np.zeros(domain.mdp.n_states)
@@ -291,6 +270,7 @@ def _conclusions(world: ObjectWorld, rounds: Sequence[Round], walks: Sequence[Ve
         elif gone > ROUNDED_OFF and gone >= 0.5 * given:
             verdict = "accepts"
         concluded.append({"name": name, "shown": given, "done": gone, "verdict": verdict})
+    # Who avoids a distance avoids the smaller ones of the colour, and who accepts one accepts the larger ones.
     for verdict, order in (("accepts", concluded), ("avoids", concluded[::-1])):
         for first, then in pairwise(order):
             if first["verdict"] == verdict and NAMED[first["name"]][0] == NAMED[then["name"]][0]:

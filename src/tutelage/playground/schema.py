@@ -1,7 +1,4 @@
-"""The requests of the page, with the range of every field, and the names that a request can have.
-
-The server refuses all other requests before it computes. It keeps no state: an answer depends on its request alone.
-"""
+"""The requests of the page, with the range of every field; the server refuses all others before it computes."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
@@ -45,10 +42,8 @@ def one_of(names: Callable[[], Iterable[str]]) -> tuple[Any, Any]:
 
 TeacherName = Annotated[str, *one_of(lambda: TEACHERS)]
 # A person walks; what the person prefers is not known, so only teachers that need not know it can adapt.
-AdaptiveName = Annotated[
-    str,
-    *one_of(lambda: [name for name, entry in TEACHERS.items() if entry.is_adaptive and entry.knows is Knows.NOTHING]),
-]
+_WALKED = one_of(lambda: [name for name, one in TEACHERS.items() if one.is_adaptive and one.knows is Knows.NOTHING])
+AdaptiveName = Annotated[str, *_WALKED]
 ModelName = Annotated[str, *one_of(lambda: LEARNER_MODELS)]
 
 _SOFT = LEARNER_MODELS["soft"].options
@@ -76,7 +71,6 @@ class World(Asked):
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
 
     def make(self) -> ObjectWorld:
-        """The world; refused if its cells contradict each other."""
         return ObjectWorld.from_json(self.model_dump_json())
 
 
@@ -127,11 +121,9 @@ class AnyLearner(Asked, Generic[PreferenceT]):
 
 
 def aware_teacher(model: str) -> str:
-    """The teacher to compare with: Aware-BiL for a learner with a mismatch penalty, otherwise Aware-CMDP.
-
-    Of other people's learners, and of those that have none, no preferences are known.
-    """
+    """The teacher to compare with: Aware-BiL for a learner with a mismatch penalty, otherwise Aware-CMDP."""
     options = LEARNER_MODELS[model].options
+    # Of other people's learners, and of those that have none, no preferences are known.
     if model not in LEARNER_MODELS.own or (options and "violation_allowance" not in options):
         return "agnostic"
     return "bilevel" if "mismatch_penalty" in options else "aware_cmdp"
@@ -179,7 +171,6 @@ class DomainReaching(Asked):
     learner: AnyLearner[NamedPreference]
 
     def ground(self) -> Ground:
-        """Where the learner is taught, with the preferences that it has."""
         whole = brought_domain(self.domain.file)
         return Ground(restricted(whole, self.learner.names), np.array(self.domain.weights), whole.preference_features)
 

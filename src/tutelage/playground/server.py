@@ -53,10 +53,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """host: the address to listen at, and a name that is answered (`is_known`). time_limit: seconds for one job.
-
-    client_seconds: as of `serving.configured`. opened: the name and the content of a file that the page opens first.
-    """
+    """host: also a name that is answered (`is_known`). opened: the name and content of a file that the page opens."""
 
     host: str = "127.0.0.1"
     time_limit: float = 60.0
@@ -67,7 +64,6 @@ class Settings:
 
 
 def make_app(settings: Settings) -> FastAPI:
-    """The application. Its worker processes start and end with it."""
     workers = WorkerPool(settings.run_job, count=settings.n_workers, time_limit=settings.time_limit)
     # FastAPI's own documentation pages load scripts from another host.
     told: dict[str, Any] = {"openapi_url": "/api/openapi.json", "docs_url": None, "redoc_url": None}
@@ -91,7 +87,6 @@ def _add_file(app: FastAPI, name: str, text: str) -> None:
 
 
 def _page() -> dict[str, str]:
-    """The files of the page, by name."""
     files = resources.files("tutelage.playground").joinpath("page").iterdir()
     return {file.name: file.read_text(encoding="utf-8") for file in files}
 
@@ -184,10 +179,7 @@ def _add_operation(app: FastAPI, workers: WorkerPool, path: str, form: type[sche
 
 
 async def teaching_events(workers: WorkerPool, asked: schema.Asked) -> AsyncGenerator[Event, None]:
-    """The events of a teacher. A continuation of the job runs only when no other job waits: lessons before bounds.
-
-    A continuation that is stopped takes nothing from the lesson: the event `unbounded` says why its bound is not tight.
-    """
+    """The events of a teacher. A continuation of the job runs only when no other job waits: lessons before bounds."""
     later = None
     async with aclosing(workers.events("teach", asked.model_dump_json())) as events:
         async for event in events:
@@ -202,6 +194,7 @@ async def teaching_events(workers: WorkerPool, asked: schema.Asked) -> AsyncGene
         async with aclosing(workers.events("bound", asked.model_dump_json(), is_urgent=False)) as events:
             async for event in events:
                 yield event
+    # This takes nothing from the lesson: its bound is only not tight.
     except JobFailed as error:
         yield Event("unbounded", json.dumps({"detail": str(error)}))
         yield Event("end", later)
@@ -238,8 +231,6 @@ async def _stream(first: Event, events: AsyncGenerator[Event, None]) -> AsyncIte
 
 
 def _add_refusals(app: FastAPI) -> None:
-    """Every refusal is a status code and a sentence. The sentence does not repeat the request."""
-
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
         first, *others = error.errors()
@@ -261,8 +252,6 @@ def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Call
     app = make_app(settings)
 
     class Stopping(uvicorn.Server):
-        """Kills running jobs when it ends."""
-
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.state.workers.stop()
             await super().shutdown(sockets)
@@ -271,7 +260,6 @@ def serve_page(settings: Settings, port: int, *, is_opened: bool, on_start: Call
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         listening = serving.listen(settings.host, port)
-        # For a browser on this machine.
         name = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
         name = f"[{name}]" if ":" in name else name
         address = f"http://{name}:{listening.getsockname()[1]}/"

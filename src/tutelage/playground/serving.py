@@ -22,7 +22,6 @@ MOST_CONNECTIONS = 256
 HOST = re.compile(r"(\[(?P<numeric>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(:\d{1,5})?")
 # The largest request of the page has a world of 900 cells and 60 walks of 1000 cells each.
 LARGEST_BODY = 512 * 1024
-# The largest request with a file that a user brings.
 LARGEST_UPLOAD = schema.LONGEST_TEXT + LARGEST_BODY
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
@@ -64,8 +63,6 @@ def is_known(header: str, host: str) -> bool:
 
 
 class Bounded:
-    """Middleware: refuses other hosts and bodies that are too large."""
-
     def __init__(self, app: ASGIApp, host: str) -> None:
         self.app, self.host = app, host
 
@@ -91,10 +88,7 @@ class Bounded:
 
 
 def configured(app: ASGIApp, client_seconds: int) -> uvicorn.Config:
-    """The settings of uvicorn, which adds the headers. At the end, responses that have begun get two seconds.
-
-    client_seconds: a client that neither sends a whole request nor reads its answer for this long is disconnected.
-    """
+    """client_seconds: a client that neither sends a whole request nor reads its answer for so long is disconnected."""
     limits: dict[str, Any] = {"timeout_keep_alive": client_seconds, "timeout_graceful_shutdown": 2}
     return uvicorn.Config(app, log_level="warning", http=Connection, ws="none", headers=[*HEADERS.items()], **limits)
 
@@ -102,8 +96,7 @@ def configured(app: ASGIApp, client_seconds: int) -> uvicorn.Config:
 class Connection(H11Protocol):
     """A connection that is closed when it only waits for its client. uvicorn itself waits without a limit.
 
-    Beyond the largest number of connections, the oldest of those that wait makes room for the new one: clients that
-    send nothing cannot shut out the others.
+    Beyond the largest number, the oldest that waits makes room: clients that send nothing cannot shut out the others.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -49,7 +49,6 @@ def teaching(asked: schema.Teaching | schema.DomainTeaching) -> str:
 
 
 def demonstrating(asked: schema.Demonstrating) -> str:
-    """Paths that a person drew, and the learner's response."""
     return _answered(
         asked,
         f"paths = {asked.paths}",
@@ -62,10 +61,7 @@ def demonstrating(asked: schema.Demonstrating) -> str:
 
 
 def _answered(asked: schema.Reaching | schema.DomainReaching, *lines: str) -> str:
-    """A program: the domain and the learner, the lines that define `response`, its explanation, and a picture.
-
-    Of a domain from a file, the program does not know the name of the file, and has no picture.
-    """
+    """A program: the domain, the learner, the lines that define `response`, its explanation; of a world, a picture."""
     options = asked.learner.options
     allowances = set(asked.learner.allowances)
     if "violation_allowance" in options and len(allowances) < 2:
@@ -76,16 +72,13 @@ def _answered(asked: schema.Reaching | schema.DomainReaching, *lines: str) -> st
         head = ("from matplotlib.figure import Figure", "", "import tutelage as tl", "")
         names = asked.learner.names
         called: list[Any] = [preset for preset in PREFERENCES if preference_names(preset) == tuple(names)]
-        world = f"world = {_world(asked.world.make())}"
         domain = f"domain = world.domain({(called or [names])[0]!r})"
-        return "\n".join([*head, world, domain, learner, *lines, PICTURE])
-    opened = OPENED.format(names=asked.learner.names, weights=asked.domain.weights)
-    program = "\n".join([opened, learner, *lines, ""])
+        return "\n".join([*head, f"world = {_world(asked.world.make())}", domain, learner, *lines, PICTURE])
+    program = "\n".join([OPENED.format(names=asked.learner.names, weights=asked.domain.weights), learner, *lines, ""])
     return program.replace('world.domain("L5")', "whole").replace("world.true_weights", "true_weights")
 
 
 def walking(asked: schema.Walking) -> str:
-    """A person's walks, and the teacher that they respond to."""
     lines = [
         "import tutelage as tl",
         "",
@@ -124,8 +117,7 @@ def _call(maker: Maker, given: str, options: Mapping[str, Any]) -> str:
 def _compared(learner: schema.AnyLearner[Any], taught_by: str = "") -> list[str]:
     """Lines that print the reward of the aware lesson. A lesson that `transcript` has is not planned again."""
     name = schema.aware_teacher(learner.model)
-    is_known = taught_by == name
-    plan = "transcript.final" if is_known else f"{_teacher(name)}.plan()"
-    reward = "response_reward" if is_known else "achieved"
+    planned = (f"{_teacher(name)}.plan()", "achieved")
+    plan, reward = ("transcript.final", "response_reward") if taught_by == name else planned
     printed = f'print("the aware lesson earns", aware.{reward}, "and no lesson more than", aware.bound)'
     return [f"aware = {plan}", printed]

@@ -27,11 +27,10 @@ CRASHED, CLOSED = "the process that computed this has crashed; the others go on"
 FAILED = "this should not have happened: it is a mistake in Tutelage, and the terminal of the server says where"
 # In place of the name of an event: the job has ended, with a sentence and the status code of a refusal.
 END = "."
-# The text of what a job sends, on one line; arrays become lists.
 as_json = partial(json.dumps, allow_nan=False, default=lambda array: array.tolist())
-# The longest line that a process sends.
 LONGEST_LINE = 2**30
 
+# A function of a module: of a job's name, a JSON text and a function that sends events.
 RunJob = Callable[[str, str, Callable[[str, Any], None]], None]
 # A process, and the server's end of its socket pair.
 Worker = tuple[BaseProcess, asyncio.StreamReader, asyncio.StreamWriter]
@@ -54,10 +53,7 @@ class Event(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Job:
-    """A job that waits or runs. request: None when the answer is no longer wanted. process: the one that runs it.
-
-    arrived: its events, then None or why it failed.
-    """
+    """A job. request: None when the answer is no longer wanted. arrived: its events, then None or why it failed."""
 
     name: str
     request: str | None
@@ -66,11 +62,7 @@ class _Job:
 
 
 class WorkerPool:
-    """A fixed number of processes, and the jobs that wait for one.
-
-    run_job: a function of a module; its arguments are a job's name, a JSON text and a function that sends events.
-    time_limit: seconds for one job once it has started.
-    """
+    """A fixed number of processes, and the jobs that wait for one; a job has time_limit seconds once it has started."""
 
     def __init__(self, run_job: RunJob, *, count: int, time_limit: float) -> None:
         self.run_job, self.count, self.time_limit = run_job, count, time_limit
@@ -81,7 +73,6 @@ class WorkerPool:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Start the processes; stop them at the end of the block."""
         self._is_open = True
         self._workers = [asyncio.create_task(self._work()) for _ in range(self.count)]
         try:
@@ -99,15 +90,13 @@ class WorkerPool:
             self._waiting.get_nowait()[-1].arrived.put_nowait(JobFailed(CLOSED))
 
     async def events(self, name: str, request: str, *, is_urgent: bool = True) -> AsyncGenerator[Event, None]:
-        """Run a job and yield its events as they arrive; an urgent job overtakes others. Closing this stops the job.
-
-        Events wait in memory for a slow receiver. The worker does not: it is released when its job ends.
-        """
+        """Run a job and yield its events; an urgent job overtakes others. Closing this stops the job."""
         if not self._is_open:
             raise JobFailed(CLOSED)
         job = _Job(name, request)
         self._waiting.put_nowait((not is_urgent, next(self._arrivals), job))
         try:
+            # Events wait in memory for a slow receiver; the worker does not.
             while isinstance(event := await job.arrived.get(), Event):
                 yield event
             if event is not None:
@@ -119,7 +108,6 @@ class WorkerPool:
                 job.process.join()
 
     async def answer(self, name: str, request: str) -> str:
-        """Run a job that sends one event; return the data of that event."""
         async with aclosing(self.events(name, request)) as events:
             (answer,) = [event.data async for event in events]
         return answer
@@ -167,7 +155,6 @@ class WorkerPool:
 
 @asynccontextmanager
 async def _started(run_job: RunJob) -> AsyncIterator[Worker]:
-    """A new process that is ready for jobs, and that is killed at the end of the block."""
     ours, theirs = socket.socketpair()
     with theirs:
         process = _context(run_job).Process(target=_serve, args=(theirs, run_job), daemon=True)
