@@ -52,10 +52,7 @@ class ConvexConstraint(Readable):
         return slope
 
     def hessian(self, point: Vector, steps: Vector) -> Matrix:
-        """(d_c, d_c), as given, or by central differences of the gradient with steps (d_c,).
-
-        Zero where a point beside this one has left the domain of the function.
-        """
+        """(d_c, d_c), as given, or by differences of the gradient, steps (d_c,); zero where these leave its domain."""
         if self.second is not None:
             return self.second(point)
         try:
@@ -122,20 +119,14 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moving:
-    """Convex constraints by one tangent each.
-
-    centre: c, (d_c,). sizes: (d_c,), the largest expectations.
-    """
+    """Convex constraints by one tangent each. centre: c, (d_c,). sizes: (d_c,), the largest expectations."""
 
     functions: tuple[ConvexConstraint, ...]
     centre: Vector
     sizes: Vector
 
     def touch(self, x: Vector) -> Point:
-        """What the tangents for x = (y, p), (m + d_c,), add, with the weights of the preference features (d_c,).
-
-        Raises `NotConverged` without an answer where the point has left the domain of a constraint.
-        """
+        """What the tangents for x = (y, p), (m + d_c,), add; weights: (d_c,). `NotConverged` outside a domain."""
         y, p = np.split(x, [len(self.functions)])
         point = self.centre + p
         try:

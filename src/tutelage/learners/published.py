@@ -126,10 +126,8 @@ class PublishedHardLearner(_ScheduledLearner):
 
     A response that has not converged may violate its preferences, in Sec. 6.2 by up to 1.5 above the allowance of 2.5.
     Such a policy is infeasible for hard preferences: its certificate has a primal of -inf, and so an infinite gap.
-    `violation_excess` says by how much; the residual is at least that, and the dual is still a bound.
-
-    Near its limits the ascent with large steps is chaotic. After 300 steps a change of the lesson in its 13th digit can
-    change the reward by 0.5, so there the response is not determined; after 1000 steps, by 0.001.
+    `violation_excess` says by how much; the residual is at least that, and the dual is still a bound. Near its limits
+    the ascent is chaotic: the last digits of a lesson decide the response after 300 steps (docs/reproduction.md).
     """
 
     def __init__(

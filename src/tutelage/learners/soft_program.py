@@ -103,8 +103,7 @@ class SoftProgram:
     ) -> SoftMinimum:
         """Newton's method from a start (n,). near: an expansion at nearby weights.
 
-        tolerance: of the gradient, where it alone counts. gap: the duality gap that is small enough, in nats, where
-        every set is bounded: it then proves the value.
+        tolerance: of the gradient, where it alone counts. gap: small enough, in nats, where every set is bounded.
         """
         bounded = [np.isfinite(block.radius).all() for block in self.scaled]
         # One unit of the residual may cost as much as the largest penalty.
@@ -131,10 +130,9 @@ class SoftProgram:
         return self._in_given_units(proximal_newton(self._expand, self.scaled, inside, tolerance=math.inf))
 
     def residual(self, x: Vector, gradient: Vector, own: Vector) -> float:
-        """The residual at x of a policy whose expectations give another gradient (n,) than its own, that of f at x.
+        """The largest violation of the optimality conditions at x, in the units of `minimise`.
 
-        The largest violation of the optimality conditions, one of which is that both are equal; in the units of
-        `minimise`.
+        gradient: (n,), from a policy's expectations; one condition is that it equals `own`, that of f at x.
         """
         unit = self.share * self.unit
         apart = float(np.abs(unit * (gradient - own)).max())
@@ -212,10 +210,7 @@ class SoftProgram:
         return Expansion(value, gradient, self.share * hessian, noise, self.share * error, soft)
 
     def _finite(self, z: Vector, near: SoftExpansion | None = None) -> Vector:
-        """A point where the soft value is finite: z, or one at which going on costs enough.
-
-        There every variable whose feature has one sign makes it cost, more and more.
-        """
+        """z, or a point with a finite soft value: there all features of one sign make going on cost, more and more."""
         if np.isfinite(self.domain.mdp.horizon):
             return z
         slopes = self.features @ self.lift

@@ -40,8 +40,7 @@ LARGEST = 1e150
 def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
     """Refuse a response with a number that does not follow from its policy and its multipliers; name the number.
 
-    learner: one that `learner_arrays` describes. The expectation of the response is that of its policy
-    (`transcripts.check_response`).
+    learner: one that `learner_arrays` describes. The expectation was checked before (`transcripts.check_response`).
     """
     stored, multipliers, doubt = response.certificate, response.multipliers, response.lesson.uncertainty
     if stored is None or multipliers is None or response.learned_weights is None:

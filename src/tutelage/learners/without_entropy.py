@@ -54,10 +54,9 @@ def is_within(constraints: Constraints, reached: Expectation) -> bool:
 
 
 def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum:
-    """The policy with the largest weights @ mu_r (d_r,) within the constraints: a constrained MDP.
+    """The policy with the largest weights @ mu_r (d_r,) within the constraints: a constrained MDP. multipliers: (m,).
 
-    Distances by one cone program, where it is exact enough; other convex constraints by tangents. multipliers: (m,),
-    one for each constraint.
+    Distances by one cone program, where it is exact enough; other convex constraints by tangents.
     """
     domain = constraints.domain
     functions = constraints.preference.functions
@@ -66,10 +65,9 @@ def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum
     balls = [Ball(*function.distance, radius) for function, radius in convex if function.distance is not None]
     if balls and len(balls) == len(functions):
         solved = best_within_balls(domain, weights, Tangents.linear(constraints).half_spaces(), balls)
-        if solved is not None:
+        if solved is not None and is_within(constraints, solved[0].expectation):
             optimum, t = solved
-            if is_within(constraints, optimum.expectation):
-                return replace(optimum, multipliers=np.append(optimum.multipliers, np.linalg.norm(t, axis=1)))
+            return replace(optimum, multipliers=np.append(optimum.multipliers, np.linalg.norm(t, axis=1)))
     optimum, tangents = optimum_within(
         constraints,
         lambda limits: best_policy(domain, weights, limits),
