@@ -18,15 +18,13 @@ import numpy as np
 from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_finite, floats
 from tutelage.outcomes import InvalidModel, NotConverged
 
-# How far a convex constraint may lie above its tangents at the solution, relative to its largest value, and what that
-# part may cost, in nats; and the rounding of a constraint, relative to its size.
+# Of a convex constraint at the solution: the part above its tangents, its cost in nats, and rounding, by its size.
 ABOVE, COST, ROUNDING = 1e-9, 1e-7, 1e-14
-# How far from the solution a moving tangent may touch, relative to the largest expectations.
+# Relative to the largest expectations: how far from the solution a moving tangent may touch, steps of differences.
 AWAY = 1e-5
+DIFFERENCE_STEP = 1e-6
 # Programs whose tangents move, before tangents are added, and programs in all.
 N_MOVES, N_CUTS = 10, 1000
-# Steps of the differences that give Hessians of constraints, relative to the largest expectations.
-DIFFERENCE_STEP = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)

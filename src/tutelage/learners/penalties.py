@@ -8,8 +8,6 @@ Eq. 1 and all its special cases maximise H(pi) - M(mu_r(pi) - mu_hat) - N(g(mu_c
     N(g) = C norm_p((g - delta)+)          N*(y)  = delta @ y                       on y >= 0, norm_q(y) <= C
     N(g) = 0 if g <= delta, else inf       N*(y)  = delta @ y                       on y >= 0
 
-A new entropy learner is a new pair (M, N). `on(domain)` binds a penalty to a domain: sizes are checked there, once.
-
 A convex constraint is replaced by finitely many tangents, g_j(x) >= g_j(x_k) + grad g_j(x_k) @ (x - x_k), so that a
 program within them is a relaxation, and its dual bounds the true optimum. Each solution that violates a constraint adds
 a tangent there; a program with entropy first moves one tangent of each constraint (`convex_constraints`).
@@ -145,7 +143,6 @@ class Constraints:
     names: tuple[str, ...]
 
     def only(self, kept: Flags) -> "Constraints":
-        """Some of the constraints, kept (m,)."""
         n_rows = len(self.rows)
         preference = replace(self.preference, functions=tuple(compress(self.preference.functions, kept[n_rows:])))
         names = tuple(compress(self.names, kept))
@@ -206,7 +203,6 @@ class Tangents:
         return replace(cls.linear(constraints)._cut(point, convex), moving=moving)
 
     def fixed(self) -> "Tangents":
-        """The same tangents, which programs do not move."""
         return replace(self, moving=None)
 
     @property
@@ -221,8 +217,7 @@ class Tangents:
     def blocks(self) -> list[Block]:
         """N*(y) as terms of the dual, and no term for p.
 
-        The tangents of one constraint share its excess, so their y's are summed. For p = 1 the set is a box on the
-        sums: a box for the linear constraints and, as y >= 0, a 1-norm ball for each convex constraint.
+        Tangents of one constraint share its excess, so their y's are summed: for p = 1, 1-norm balls, as y >= 0.
         """
         if self.moving is not None:
             n = len(self.moving.centre)
@@ -264,8 +259,7 @@ class Tangents:
         loose = here._loose(point)
         is_settled = True
         if self.moving is not None:
-            # A program may leave a tangent that binds beside the solution, in a direction without curvature, where the
-            # Hessian is another one.
+            # A program may leave a tangent that binds beside the solution, in a direction without curvature.
             beside = point - self.moving.centre - multipliers[len(y) :]
             binds = (y[len(self.constraints.rows) :] > 0).any()
             is_settled = not binds or float((np.abs(beside) / self.moving.sizes).max()) <= AWAY

@@ -25,9 +25,8 @@ from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import EndlessValue, NotConverged, Solution
 
 SoftMinimum = Minimum[SoftExpansion]
-# Of the optimality conditions, in units of the largest expectations.
+# Of the optimality conditions, in units of the largest expectations; and of the duality gap, in nats.
 RESIDUAL_TOLERANCE = 2e-11
-# Of the duality gap, in nats.
 GAP_TOLERANCE = 1e-8
 # Each temperature of a path is this many times the next.
 COOLING = 4.0
@@ -130,10 +129,7 @@ class SoftProgram:
         return self._in_given_units(proximal_newton(self._expand, self.scaled, inside, tolerance=math.inf))
 
     def residual(self, x: Vector, gradient: Vector, own: Vector) -> float:
-        """The largest violation of the optimality conditions at x, in the units of `minimise`.
-
-        gradient: (n,), from a policy's expectations; one condition is that it equals `own`, that of f at x.
-        """
+        """The largest violation of optimality conditions at x, one of them gradient = own (n,); units of `minimise`."""
         unit = self.share * self.unit
         apart = float(np.abs(unit * (gradient - own)).max())
         return max(residual(unit * gradient, self.scaled, x / self.unit), apart)
@@ -143,8 +139,7 @@ class SoftProgram:
 
         With large penalties the dual is nearly piecewise linear, and Newton's steps from afar oscillate across its
         edges. At temperature T entropy counts T times, so that T V(w / T) takes the place of V(w): this is the same
-        program of x / T with base and penalties divided by T. At the first temperature Newton's method converges from
-        zero; later minima are nearly linear in T, which yields the guess of the next one.
+        program of x / T with base and penalties divided by T. Minima are nearly linear in T, which yields guesses.
         """
         n = len(self.unit)
         # The places at which tangents touch do not grow with prices.
@@ -226,7 +221,6 @@ class SoftProgram:
         raise last
 
     def _in_given_units(self, minimum: SoftMinimum) -> SoftMinimum:
-        """The minimum as a function of x."""
         here = minimum.answer.here
         per_unit = self.domain.mdp.steps / self.unit
         hessian = per_unit[:, None] * here.hessian / self.unit
