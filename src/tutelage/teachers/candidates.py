@@ -57,7 +57,7 @@ def candidate_lessons(
     anywhere: bool = False,
     rng: int = 0,
 ) -> tuple[Lesson, ...]:
-    """One lesson of samples from each start, or from random ones; anywhere: from any state that is not absorbing."""
+    """One lesson of samples from each start, at most max_starts at random; anywhere: from any state not absorbing."""
     mdp = domain.mdp
     arrays.whole_number(max_starts, "max_starts", least=1)
     drawn = arrays.generator(rng)
@@ -237,6 +237,7 @@ def irredundant(normals: Matrix) -> Flags:
         rows = np.vstack([-normals[kept], -normal])
         bound = np.append(np.zeros(len(rows) - 1), 1.0)
         free = LinearConstraints(np.full(len(normal), -np.inf), within=rows, bound=bound)
+        # Where n_i follows, the least n_i @ w within the others and n_i @ w >= -1 is zero; otherwise -1.
         try:
             kept[i] = minimise_linear(normal, free).value < -0.5
         except (InfeasibleProgram, NotConverged):
