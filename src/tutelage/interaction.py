@@ -1,8 +1,7 @@
 """The rounds between any teacher and any learner (Algorithm 1).
 
-The teacher opens with a lesson; in each round the learner responds to it, and the teacher advises the next lesson, or
-none. A learner that remembers is given its last response: neither player keeps anything else. No completed round is
-lost: the error of a failed interaction carries the rounds, and with a path every round is on disk before the next.
+A learner that remembers is given its last response: neither player keeps anything else. No completed round is lost: the
+error of a failed interaction carries the rounds, and with a path every round is on disk before the next.
 """
 
 from collections.abc import Callable, Iterator

@@ -260,10 +260,8 @@ class Response(Readable):
         if self.multipliers is not None and not self.constraint_names:
             lines.append("The learner has no preferences.")
         elif self.multipliers is not None:
-            lines += [
-                "Its preferences, in units of its own objective:",
-                *self._preferences(self.multipliers.preference),
-            ]
+            lines.append("Its preferences, in units of its own objective:")
+            lines += self._preferences(self.multipliers.preference)
         proof = self.certificate
         ending = "This response has no certificate."
         if proof is not None:
@@ -309,8 +307,7 @@ class RememberingLearner(Protocol):
 class Round(Readable):
     """One lesson and the learner's response to it.
 
-    reason: why the teacher chose this lesson. bound: certified by the teacher; no lesson gets more reward from this
-    learner. Infinite where no bound is known.
+    reason: why the teacher chose this lesson. bound: certified; no lesson gets more reward; infinite if not known.
     """
 
     lesson: Lesson
@@ -401,10 +398,9 @@ def respond_after(learner: Learner, lesson: Lesson, after: Response | None) -> R
 
 
 def is_exact(learner: Any) -> bool:
-    """Whether a learner says that its responses are the optima of its preferences and penalties.
+    """Whether a learner says that its responses are the optima of its preferences and penalties (docs/teachers.md).
 
-    A bound may lean on these only then: a `PublishedHardLearner` has hard limits, but its ascent ends before it keeps
-    them. The class that has `respond` says so by `is_exact`; a subclass with its own `respond` does not inherit it.
+    The class that has `respond` says so by `is_exact`; a subclass with its own `respond` does not inherit it.
     """
     answering = next((kind for kind in type(learner).__mro__ if "respond" in vars(kind)), object)
     return "is_exact" in vars(answering) and bool(learner.is_exact)
@@ -416,10 +412,7 @@ def keeps_limits(learner: Any) -> bool:
 
 
 def recalled(after: Response | None, **shapes: tuple[int, ...]) -> Memory:
-    """What a learner carries on from its last response; empty before the first.
-
-    shapes: of what it remembers, by name. A memory of another learner, or of another domain, is refused.
-    """
+    """A learner's memory in its last response, empty before the first; refused unless it has these names and shapes."""
     memory = {} if after is None or after.memory is None else after.memory
     for name, shape in shapes.items() if memory else ():
         if name not in memory or memory[name].shape != shape:

@@ -160,7 +160,6 @@ class Transcript(Readable):
 
 
 def _costs_in_words(costs: "Costs") -> list[str]:
-    """One line for each preference: its limit, its use and its cost."""
     longest = max(len(cost.name) for cost in costs.preferences)
     lines = [
         "What each preference costs, in true reward (one unit more gains at most):",
@@ -204,11 +203,9 @@ def _check_possible(domain: Domain, response: Response) -> None:
         low = features.min(axis=0, initial=0.0)
         high = features.max(axis=0, initial=0.0)
         slack = 1e-6 * (high - low)
-        sentence = (
-            "the learner's expectation of {!r} is {:.6g}; no trajectory counts less than {:.6g} or more than {:.6g}"
-        )
+        told = "the learner's expectation of {!r} is {:.6g}; no trajectory counts less than {:.6g} or more than {:.6g}"
         is_wrong = (counts < low - slack) | (counts > high + slack)
-        arrays.refuse(is_wrong, lambda j: sentence.format(domain.names[j], counts[j], low[j], high[j]))
+        arrays.refuse(is_wrong, lambda j: told.format(domain.names[j], counts[j], low[j], high[j]))
 
 
 def save_transcript(transcript: Transcript, path: AnyPath) -> None:

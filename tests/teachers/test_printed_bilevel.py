@@ -98,7 +98,7 @@ def test_a_printed_cell():
 
 
 def test_step_i_leaves_out_complementarity():
-    """The example of the module: beta = C_c keeps the learner from what it is granted, and it would let go."""
+    """beta = C_c keeps the learner from what it is granted, and it would let go."""
     learner = SoftLearner(world(0).domain("L3"), mismatch_penalty=5, violation_penalty=10, violation_allowance=2.5)
     found = taught(learner, world(0).true_weights)
     assert_branch_holds(learner, found)
@@ -109,7 +109,7 @@ def test_step_i_leaves_out_complementarity():
 
 
 def test_neither_step_has_a_point_where_every_answer_is_mixed():
-    """The example of the module: a limit that the start itself exceeds, beside limits that are easily kept."""
+    """A limit that the start itself exceeds, beside limits that are easily kept."""
     small = world(1, size=6)
     learner = SoftLearner(small.domain("L3"), mismatch_penalty=5, violation_penalty=10, violation_allowance=0.5)
     with pytest.raises(NotConverged, match="neither branch of Appendix G has a point here") as failure:

@@ -18,15 +18,13 @@ import numpy as np
 from tutelage.arrays import ArrayLike, Matrix, Readable, Vector, check_finite, floats
 from tutelage.outcomes import InvalidModel, NotConverged
 
-# How far a convex constraint may lie above its tangents at the solution, relative to its largest value, and what that
-# part may cost, in nats; and the rounding of a constraint, relative to its size.
+# Of a convex constraint at the solution: the part above its tangents, its cost in nats, and rounding, by its size.
 ABOVE, COST, ROUNDING = 1e-9, 1e-7, 1e-14
-# How far from the solution a moving tangent may touch, relative to the largest expectations.
+# Relative to the largest expectations: how far from the solution a moving tangent may touch, steps of differences.
 AWAY = 1e-5
+DIFFERENCE_STEP = 1e-6
 # Programs whose tangents move, before tangents are added, and programs in all.
 N_MOVES, N_CUTS = 10, 1000
-# Steps of the differences that give Hessians of constraints, relative to the largest expectations.
-DIFFERENCE_STEP = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,10 +50,7 @@ class ConvexConstraint(Readable):
         return slope
 
     def hessian(self, point: Vector, steps: Vector) -> Matrix:
-        """(d_c, d_c), as given, or by central differences of the gradient with steps (d_c,).
-
-        Zero where a point beside this one has left the domain of the function.
-        """
+        """(d_c, d_c), as given, or by differences of the gradient, steps (d_c,); zero where these leave its domain."""
         if self.second is not None:
             return self.second(point)
         try:
@@ -122,20 +117,14 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moving:
-    """Convex constraints by one tangent each.
-
-    centre: c, (d_c,). sizes: (d_c,), the largest expectations.
-    """
+    """Convex constraints by one tangent each. centre: c, (d_c,). sizes: (d_c,), the largest expectations."""
 
     functions: tuple[ConvexConstraint, ...]
     centre: Vector
     sizes: Vector
 
     def touch(self, x: Vector) -> Point:
-        """What the tangents for x = (y, p), (m + d_c,), add, with the weights of the preference features (d_c,).
-
-        Raises `NotConverged` without an answer where the point has left the domain of a constraint.
-        """
+        """What the tangents for x = (y, p), (m + d_c,), add; weights: (d_c,). `NotConverged` outside a domain."""
         y, p = np.split(x, [len(self.functions)])
         point = self.centre + p
         try:

@@ -1,7 +1,6 @@
 """A learner that learns from all lessons so far at once: the mean of what was shown, from the mean of their starts.
 
-The learners of the paper answer one lesson and forget it. This one shows its inner learner one lesson of everything it
-has seen: for lessons of n_k demonstrations with expectations mu_k from starts P_k, the means weighted by n_k.
+For lessons of n_k demonstrations with mu_k from starts P_k, its inner learner answers the means weighted by n_k.
 """
 
 from dataclasses import dataclass

@@ -8,12 +8,9 @@ Eq. 1 and all its special cases maximise H(pi) - M(mu_r(pi) - mu_hat) - N(g(mu_c
     N(g) = C norm_p((g - delta)+)          N*(y)  = delta @ y                       on y >= 0, norm_q(y) <= C
     N(g) = 0 if g <= delta, else inf       N*(y)  = delta @ y                       on y >= 0
 
-A new entropy learner is a new pair (M, N). `on(domain)` binds a penalty to a domain: sizes are checked there, once.
-
 A convex constraint is replaced by finitely many tangents, g_j(x) >= g_j(x_k) + grad g_j(x_k) @ (x - x_k), so that a
 program within them is a relaxation, and its dual bounds the true optimum. Each solution that violates a constraint adds
-a tangent there. A smooth constraint of many features would need very many, so a program with entropy has one tangent of
-each, and the point where it touches is a variable (`convex_constraints`). Where that fails, tangents are added.
+a tangent there; a program with entropy first moves one tangent of each constraint (`convex_constraints`).
 """
 
 import math
@@ -115,10 +112,9 @@ class Preference(Readable):
 
     def on(self, domain: Domain) -> "Constraints":
         """The constraints that this preference puts on the domain's mu_c; sizes that do not fit are refused."""
-        rows, names = self.rows, domain.preference_names
-        if rows is None:
-            rows = np.eye(domain.n_preference)
-        else:
+        names = domain.preference_names
+        rows = np.eye(domain.n_preference) if self.rows is None else self.rows
+        if self.rows is not None:
             names = tuple(f"preference row {j}" for j in range(len(rows)))
         if rows.shape[1] != domain.n_preference:
             raise InvalidModel(
@@ -138,10 +134,7 @@ class Preference(Readable):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraints:
-    """A preference bound to a domain: m constraints g_j(mu_c) <= allowance[j], the linear ones first.
-
-    rows: (k, d_c), the linear constraints. allowance: (m,), delta_c^hard. names: (m,), for messages.
-    """
+    """A preference bound to a domain: g_j(mu_c) <= allowance[j], (m,), first the linear ones, rows @ mu_c, (k, d_c)."""
 
     domain: Domain
     preference: Preference
@@ -150,10 +143,8 @@ class Constraints:
     names: tuple[str, ...]
 
     def only(self, kept: Flags) -> "Constraints":
-        """Some of the constraints, kept (m,)."""
         n_rows = len(self.rows)
-        functions = tuple(compress(self.preference.functions, kept[n_rows:]))
-        preference = replace(self.preference, functions=functions)
+        preference = replace(self.preference, functions=tuple(compress(self.preference.functions, kept[n_rows:])))
         names = tuple(compress(self.names, kept))
         return Constraints(self.domain, preference, self.rows[kept[:n_rows]], freeze(self.allowance[kept]), names)
 
@@ -165,8 +156,7 @@ class Constraints:
         """(m,), the size of each constraint: the largest that policies can make it, from its slope at a point."""
         largest = sizes(self.domain)[self.domain.n_reward :]
         slopes = [*self.rows, *(function.slope(point) for function in self.preference.functions)]
-        reached = np.array([np.abs(slope) @ largest for slope in slopes])
-        return or_one(np.maximum(reached, self.allowance))
+        return or_one(np.maximum([np.abs(slope) @ largest for slope in slopes], self.allowance))
 
     def excess(self, point: Vector) -> Vector:
         """(m,), delta_c^soft: the part of g(mu_c) above the allowance."""
@@ -213,7 +203,6 @@ class Tangents:
         return replace(cls.linear(constraints)._cut(point, convex), moving=moving)
 
     def fixed(self) -> "Tangents":
-        """The same tangents, which programs do not move."""
         return replace(self, moving=None)
 
     @property
@@ -223,14 +212,12 @@ class Tangents:
     @property
     def lift(self) -> Matrix:
         """(d_c, k), the map from the multipliers of fixed tangents to the weights -G'y of the preference features."""
-        fixed = self.normals if self.moving is None else self.constraints.rows
-        return -fixed.T
+        return -(self.normals if self.moving is None else self.constraints.rows).T
 
     def blocks(self) -> list[Block]:
         """N*(y) as terms of the dual, and no term for p.
 
-        The tangents of one constraint share its excess, so their y's are summed. For p = 1 the set is a box on the
-        sums: a box for the linear constraints and, as y >= 0, a 1-norm ball for each convex constraint.
+        Tangents of one constraint share its excess, so their y's are summed: for p = 1, 1-norm balls, as y >= 0.
         """
         if self.moving is not None:
             n = len(self.moving.centre)
@@ -241,11 +228,9 @@ class Tangents:
         if not math.isinf(norm):
             return [Block(self.offsets, radius, norm, False, self.constraint)]
         n_rows = len(self.constraints.rows)
-        blocks = [Block(self.offsets[:n_rows], radius, math.inf, False, np.arange(n_rows))]
-        for j in np.unique(self.constraint[n_rows:]):
-            offsets = self.offsets[self.constraint == j]
-            blocks.append(Block(offsets, radius, 1, False, np.arange(len(offsets))))
-        return blocks
+        linear = Block(self.offsets[:n_rows], radius, math.inf, False, np.arange(n_rows))
+        convex = [self.offsets[self.constraint == j] for j in np.unique(self.constraint[n_rows:])]
+        return [linear, *(Block(offsets, radius, 1, False, np.arange(len(offsets))) for offsets in convex)]
 
     def half_spaces(self) -> HalfSpaces:
         """The tangents as limits on mu = (mu_r, mu_c)."""
@@ -264,10 +249,9 @@ class Tangents:
         return self.touching(self.constraints, self.moving.centre + p).fixed(), y
 
     def tightened(self, point: Vector, multipliers: Vector) -> tuple["Tangents", Vector]:
-        """The next tangents, from the solution mu_c = point (d_c,) of a program; itself where these are close enough.
+        """The next tangents, and a guess of their multipliers, from the solution mu_c = point (d_c,) of a program.
 
-        Each constraint that the solution violates gets another tangent, or its tangent touches there. The second result
-        is a guess of the multipliers of the next program.
+        Itself where these are close enough; otherwise more tangents of what is violated, or tangents that touch there.
         """
         if not self.constraints.preference.functions:
             return self, multipliers
@@ -275,8 +259,7 @@ class Tangents:
         loose = here._loose(point)
         is_settled = True
         if self.moving is not None:
-            # A program may leave a tangent that binds beside the solution, in a direction without curvature, where the
-            # Hessian is another one.
+            # A program may leave a tangent that binds beside the solution, in a direction without curvature.
             beside = point - self.moving.centre - multipliers[len(y) :]
             binds = (y[len(self.constraints.rows) :] > 0).any()
             is_settled = not binds or float((np.abs(beside) / self.moving.sizes).max()) <= AWAY
@@ -284,21 +267,15 @@ class Tangents:
             return self, multipliers
         if self.n_cuts >= N_CUTS:
             values = named(self.constraints.names, self.constraints.values(point))
-            raise NotConverged(
-                f"the convex constraints are not met after {N_CUTS} tangents; their values are {values}",
-                residual=math.inf,
-                n_steps=N_CUTS,
-            )
+            told = f"the convex constraints are not met after {N_CUTS} tangents; their values are {values}"
+            raise NotConverged(told, residual=math.inf, n_steps=N_CUTS)
         if self.moving is not None and (self.n_cuts < N_MOVES or not len(loose)):
             there = replace(self.touching(self.constraints, point), n_cuts=self.n_cuts + 1)
             return there, np.append(y, np.zeros(len(point)))
         return here._cut(point, loose), np.insert(y, here._place(loose), 0.0)
 
     def pruned(self, multipliers: Vector) -> tuple["Tangents", Vector]:
-        """The tangents from which a later problem starts, with their multipliers.
-
-        Of fixed tangents of a convex constraint, those that bind: a long search must not keep all.
-        """
+        """The tangents from which later problems start, and their multipliers; of fixed convex ones those that bind."""
         y = np.maximum(multipliers, 0.0)
         if self.moving is not None:
             there, _ = self.touched(multipliers)
@@ -309,19 +286,16 @@ class Tangents:
         return Tangents(self.constraints, self.normals[kept], self.offsets[kept], self.constraint[kept]), y[kept]
 
     def _loose(self, point: Vector) -> Indices:
-        """The constraints above their allowance, and above all their tangents, by more than the tolerance.
-
-        Where the largest excess alone is paid for, the tangents of other constraints count as well.
-        """
+        """The constraints above their allowance, and above all their tangents, by more than the tolerance."""
         preference = self.constraints.preference
         modelled = np.full(len(self.constraints.allowance), -math.inf)
         np.maximum.at(modelled, self.constraint, self.normals @ point - self.offsets)
+        # Where the largest excess alone is paid for, the tangents of other constraints count as well.
         if math.isinf(preference.norm) and not preference.is_hard:
             modelled[:] = modelled.max(initial=-math.inf)
         size = self.constraints.sizes(point)
         # A soft constraint may cost no more than the gap that a response may have.
-        paid = COST / preference.penalty
-        tolerance = np.minimum(ABOVE * size, np.maximum(paid, ROUNDING * size))
+        tolerance = np.minimum(ABOVE * size, np.maximum(COST / preference.penalty, ROUNDING * size))
         return np.flatnonzero(self.constraints.excess(point) > np.maximum(modelled, 0.0) + tolerance)
 
     def _place(self, which: Indices) -> Indices:

@@ -1,8 +1,7 @@
 """Preferences for a learner that has none: it learns in its own way, and acts as a learner of the paper would.
 
 What the inner learner would do is the lesson of the outer one, which has preferences: a `SoftLearner` comes as close to
-it as its penalties allow, a `HardLearner` projects it onto what its limits allow. What is remembered is the inner
-learner's.
+it as its penalties allow, a `HardLearner` projects it onto what its limits allow. The inner learner remembers.
 """
 
 from dataclasses import dataclass
@@ -37,5 +36,4 @@ class PreferringLearner(Readable):
         """What the outer learner makes of the inner learner's intention."""
         intended = respond_after(self.inner, lesson, after)
         acts = self.outer.respond(Lesson.from_policy(self.domain, intended.policy))
-        weights = intended.learned_weights
-        return Response.of(self.domain, lesson, acts.policy, weights=weights, memory=intended.memory)
+        return Response.of(self.domain, lesson, acts.policy, weights=intended.learned_weights, memory=intended.memory)

@@ -1,8 +1,7 @@
 """The learners of the published experiments: gradient ascent on the dual with a fixed step schedule (App. E).
 
-They stop well before convergence, and the printed tables show the results at that point. They are kept for comparison;
-`SoftLearner` and `ApproximateHardLearner` solve the same problems exactly. The schedule is not in the paper; it
-reproduces all printed agnostic entries of Table 1 and App. B.1. Multipliers start at zero. Step
+`SoftLearner` and `ApproximateHardLearner` solve the same problems exactly (docs/learners.md). The schedule is not in
+the paper; it reproduces all printed agnostic entries of Table 1 and App. B.1. Multipliers start at zero. Step
 t = 1, 2, ... moves 1 / sqrt(t) along the dual gradient and clips each multiplier to its range. The ascent stops when
 the change of (lower - upper, beta) has 2-norm below 5e-4 and t >= 25, or after step t = max_steps + 1.
 """
@@ -12,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tutelage import outcomes
 from tutelage.arrays import Vector, check_numbers
 from tutelage.bellman.equations import solve_soft
 from tutelage.chains.expectations import expectation
@@ -21,7 +19,7 @@ from tutelage.learners.exact import EntropyLearner, respond_there
 from tutelage.learners.penalties import Mismatch, Preference, Tangents, signed_multipliers
 from tutelage.model.allowances import Allowance
 from tutelage.model.mdp import Domain, choice_reward, combined_features
-from tutelage.outcomes import Ended, InvalidModel, OnProgress, watched
+from tutelage.outcomes import Ended, InvalidModel, OnProgress, report, watched
 from tutelage.roles import CertifiedResponse, Lesson, Multipliers, Response, check_lesson
 
 LEAST_STEPS = 25
@@ -90,7 +88,7 @@ class _ScheduledLearner(EntropyLearner, ABC):
             over = reached.preference - self.constraints.allowance
             last, now = now, self._step(now, 1 / np.sqrt(n_steps), shown - reached.reward, over)
             change = float(np.linalg.norm(_weights(now) - _weights(last)))
-            outcomes.report("gradient steps", n_steps, change)
+            report("gradient steps", n_steps, change)
             if change < SMALL_CHANGE and n_steps >= LEAST_STEPS:
                 return now, n_steps, Ended.SETTLED
         return now, n_steps, Ended.STEP_LIMIT
@@ -126,10 +124,8 @@ class PublishedHardLearner(_ScheduledLearner):
 
     A response that has not converged may violate its preferences, in Sec. 6.2 by up to 1.5 above the allowance of 2.5.
     Such a policy is infeasible for hard preferences: its certificate has a primal of -inf, and so an infinite gap.
-    `violation_excess` says by how much; the residual is at least that, and the dual is still a bound.
-
-    Near its limits the ascent with large steps is chaotic. After 300 steps a change of the lesson in its 13th digit can
-    change the reward by 0.5, so there the response is not determined; after 1000 steps, by 0.001.
+    `violation_excess` says by how much; the residual is at least that, and the dual is still a bound. Near its limits
+    the ascent is chaotic: the last digits of a lesson decide the response after 300 steps (docs/reproduction.md).
     """
 
     def __init__(

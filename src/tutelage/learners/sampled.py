@@ -1,7 +1,6 @@
 """Learners known by what they show: a function that answers each lesson, and any learner behind samples.
 
 The function may stand for a person or another program; it may sample the lesson, `lesson.demonstrations(n, rng=rng)`.
-The means of n samples differ from the expectation by a standard error proportional to 1 / sqrt(n) (Sec. 2).
 """
 
 from collections.abc import Callable
@@ -29,8 +28,7 @@ class CallbackLearner(Readable):
     match_tolerance: an expectation further than this from every policy's, relative to one plus its size, is refused.
     Demonstrations are never refused, since samples deviate by chance.
 
-    The learner's penalties are unknown. A response's `policy` is therefore a policy whose mu_r is nearest to the
-    answer, with a certificate of that distance; there are no weights and no multipliers.
+    A response's `policy` is one nearest to the answer, with a certificate of that distance, but without weights.
     """
 
     domain: Domain

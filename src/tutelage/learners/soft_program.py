@@ -25,9 +25,8 @@ from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import EndlessValue, NotConverged, Solution
 
 SoftMinimum = Minimum[SoftExpansion]
-# Of the optimality conditions, in units of the largest expectations.
+# Of the optimality conditions, in units of the largest expectations; and of the duality gap, in nats.
 RESIDUAL_TOLERANCE = 2e-11
-# Of the duality gap, in nats.
 GAP_TOLERANCE = 1e-8
 # Each temperature of a path is this many times the next.
 COOLING = 4.0
@@ -104,8 +103,7 @@ class SoftProgram:
     ) -> SoftMinimum:
         """Newton's method from a start (n,). near: an expansion at nearby weights.
 
-        tolerance: of the gradient, where it alone counts. gap: the duality gap that is small enough, in nats, where
-        every set is bounded: it then proves the value.
+        tolerance: of the gradient, where it alone counts. gap: small enough, in nats, where every set is bounded.
         """
         bounded = [np.isfinite(block.radius).all() for block in self.scaled]
         # One unit of the residual may cost as much as the largest penalty.
@@ -133,11 +131,7 @@ class SoftProgram:
         return self._in_given_units(proximal_newton(self._expand, self.scaled, inside, tolerance=math.inf))
 
     def residual(self, x: Vector, gradient: Vector, own: Vector) -> float:
-        """The residual at x of a policy whose expectations give another gradient (n,) than its own, that of f at x.
-
-        The largest violation of the optimality conditions, one of which is that both are equal; in the units of
-        `minimise`.
-        """
+        """The largest violation of optimality conditions at x, one of them gradient = own (n,); units of `minimise`."""
         unit = self.share * self.unit
         apart = float(np.abs(unit * (gradient - own)).max())
         return max(residual(unit * gradient, self.scaled, x / self.unit), apart)
@@ -147,8 +141,7 @@ class SoftProgram:
 
         With large penalties the dual is nearly piecewise linear, and Newton's steps from afar oscillate across its
         edges. At temperature T entropy counts T times, so that T V(w / T) takes the place of V(w): this is the same
-        program of x / T with base and penalties divided by T. At the first temperature Newton's method converges from
-        zero; later minima are nearly linear in T, which yields the guess of the next one.
+        program of x / T with base and penalties divided by T. Minima are nearly linear in T, which yields guesses.
         """
         n = len(self.unit)
         # The places at which tangents touch do not grow with prices.
@@ -214,10 +207,7 @@ class SoftProgram:
         return Expansion(value, gradient, self.share * hessian, noise, self.share * error, soft)
 
     def _finite(self, z: Vector, near: SoftExpansion | None = None) -> Vector:
-        """A point where the soft value is finite: z, or one at which going on costs enough.
-
-        There every variable whose feature has one sign makes it cost, more and more.
-        """
+        """z, or a point with a finite soft value: there all features of one sign make going on cost, more and more."""
         if np.isfinite(self.domain.mdp.horizon):
             return z
         slopes = self.features @ self.lift
@@ -233,7 +223,6 @@ class SoftProgram:
         raise last
 
     def _in_given_units(self, minimum: SoftMinimum) -> SoftMinimum:
-        """The minimum as a function of x."""
         here = minimum.answer.here
         per_unit = self.domain.mdp.steps / self.unit
         hessian = per_unit[:, None] * here.hessian / self.unit

@@ -30,19 +30,14 @@ from tutelage.model.mdp import Domain, combined_features
 from tutelage.outcomes import InvalidModel
 from tutelage.roles import Response
 
-# The differences that are accepted: of the largest value that a number can have, or of one plus its size, and of the
-# products that objectives and bounds subtract.
+# Accepted differences: of the largest value of a number, or one plus its size, and of products that are subtracted.
 ACCEPTED_SHARE, ACCEPTED_ROUNDING = 1e-6, 1e-12
 # A damaged file may hold numbers of any size: the squares of products above this overflow.
 LARGEST = 1e150
 
 
 def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
-    """Refuse a response with a number that does not follow from its policy and its multipliers; name the number.
-
-    learner: one that `learner_arrays` describes. The expectation of the response is that of its policy
-    (`transcripts.check_response`).
-    """
+    """Refuse a response with a number that does not follow from its policy and its multipliers; name the number."""
     stored, multipliers, doubt = response.certificate, response.multipliers, response.lesson.uncertainty
     if stored is None or multipliers is None or response.learned_weights is None:
         raise InvalidModel("it lacks the certificate, the multipliers or the weights of its learner")

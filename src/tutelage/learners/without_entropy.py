@@ -24,8 +24,7 @@ def optimum_within(
     """The optimum within convex constraints, and the tangents that prove it.
 
     solve: the optimum within half-spaces. value: the objective of a policy with an expectation, and unit: its size.
-    Where many policies are optimal, a linear program returns corners, each of which may violate a constraint that their
-    mean satisfies. The mean of solutions is at least as good as they are, so that it is optimal once it is feasible.
+    A linear program returns corners, which may violate what their mean satisfies; once feasible, the mean is optimal.
     """
     domain = constraints.domain
     visits = np.zeros(domain.mdp.n_choices)
@@ -54,22 +53,18 @@ def is_within(constraints: Constraints, reached: Expectation) -> bool:
 
 
 def best_within(constraints: Constraints, weights: Vector) -> ConstrainedOptimum:
-    """The policy with the largest weights @ mu_r (d_r,) within the constraints: a constrained MDP.
-
-    Distances by one cone program, where it is exact enough; other convex constraints by tangents. multipliers: (m,),
-    one for each constraint.
-    """
+    """The policy with the largest weights @ mu_r (d_r,) within constraints: a constrained MDP. multipliers: (m,)."""
     domain = constraints.domain
     functions = constraints.preference.functions
     radii = constraints.allowance[len(constraints.rows) :].tolist()
     convex = zip(functions, radii, strict=True)
     balls = [Ball(*function.distance, radius) for function, radius in convex if function.distance is not None]
+    # Distances by one cone program, where it is exact enough; other convex constraints by tangents.
     if balls and len(balls) == len(functions):
         solved = best_within_balls(domain, weights, Tangents.linear(constraints).half_spaces(), balls)
-        if solved is not None:
+        if solved is not None and is_within(constraints, solved[0].expectation):
             optimum, t = solved
-            if is_within(constraints, optimum.expectation):
-                return replace(optimum, multipliers=np.append(optimum.multipliers, np.linalg.norm(t, axis=1)))
+            return replace(optimum, multipliers=np.append(optimum.multipliers, np.linalg.norm(t, axis=1)))
     optimum, tangents = optimum_within(
         constraints,
         lambda limits: best_policy(domain, weights, limits),

@@ -6,10 +6,7 @@ the variational inequality of the projection (App. C.1; the proof of Proposition
     <mu_T - mu_L, x - mu_L> <= 0                              for every x in Omega_r^L
 
 So every round yields a half-space that contains Omega_r^L, and the largest reward within all of them is a bound that no
-lesson exceeds. Responses may be noisy, so the reward of a lesson is its mean over all rounds in which the learner saw
-it, and a teacher whose bound is not certified repeats its best lesson before it ends.
-
-AdAware-Vol moves each cut towards the lesson, as a margin for noise:
+lesson exceeds (docs/rounds.md). AdAware-Vol moves each cut towards the lesson, as a margin for noise:
 
     <mu_T - mu_L, x - mu_L> <= (1 - cut_tightness) norm_2(mu_T - mu_L)^2
 
@@ -47,10 +44,7 @@ def distance(taught: Round) -> float:
 
 
 def cuts(domain: Domain, rounds: Sequence[Round], slack: Callable[[Round], float]) -> HalfSpaces:
-    """<mu_T - mu_L, x - mu_L> <= slack * norm_2(mu_T - mu_L), one for each round in which the two differ.
-
-    slack: the distance by which each cut is moved towards the lesson.
-    """
+    """<mu_T - mu_L, x - mu_L> <= slack * norm_2(mu_T - mu_L), one for each round in which mu_T and mu_L differ."""
     normals, offsets, names = [], [], []
     for number, taught in enumerate(rounds, start=1):
         if distance(taught) > 0:
@@ -85,9 +79,7 @@ def doubt(bound: float) -> str:
 def close(rounds: Sequence[Round], rewards: Vector, ended: Advice, unit: float) -> Advice:
     """End the rounds if the last lesson was the best one; otherwise repeat the best lesson with its demonstrations.
 
-    rewards: (n,), of each round's lesson (`mean_rewards`). ended: the reason and the bound. unit: the reward of one
-    step, below a small part of which rewards do not differ. Where the bound is not certified, a lesson that was taught
-    only once is repeated too.
+    rewards: `mean_rewards`. unit: that of one step. Without a certified bound, a lesson taught once is repeated too.
     """
     best = int(rewards.argmax())
     is_last = rewards[-1] >= rewards[best] - EQUAL_REWARD * (unit + abs(rewards[best]))
@@ -137,9 +129,7 @@ class CutTeacher(BaseTeacher):
             if excess <= 0 and not are_contradicted(self.domain, limits, rounds):
                 bound = best.bound
         reason = self._reason_to_end(rewards, rounds[-1], best, bound)
-        if reason:
-            reason += doubt(bound)
-        return Advice(None, reason, bound), best
+        return Advice(None, reason + doubt(bound) if reason else "", bound), best
 
     def _end(self, rounds: Sequence[Round], ended: Advice) -> Advice:
         return close(rounds, mean_rewards(rounds, self.true_weights), ended, self.reward_unit)
@@ -161,10 +151,9 @@ class VolumeSearchTeacher(CutTeacher):
     method: "exact" also ends when no policy within the cuts can gain more than eps * norm_2(w*), and repeats its best
     lesson before it ends. "printed" is App. C.1: it does neither.
 
-    The bound is certified for a learner that projects exactly, in the 2-norm, onto a convex set. If a response lies
-    outside the cuts, nothing is certified any more and the teacher says so. When the cuts then leave less reward than
-    the learner has earned, or no policy at all, "exact" repeats its best lesson and ends. "printed" continues while a
-    policy is within the cuts.
+    The bound is certified for a learner that projects exactly, in the 2-norm, onto a convex set, until a response lies
+    outside the cuts. When these then leave less reward than the learner has earned, or no policy at all, "exact"
+    repeats its best lesson and ends; "printed" continues while a policy is within the cuts.
     """
 
     cut_tightness: float = 0.9

@@ -1,19 +1,14 @@
 """AdAware-BiL: the teacher of a soft learner whose penalties, allowances and preferences are unknown.
 
-It knows the domain with every preference feature that the learner might have, and opens as the agnostic teacher does.
-After each answer
+It opens as the agnostic teacher does. After each answer `infer_learner` determines what all answers say about
+theta = (C_r, C_c, delta), and the exact bi-level method plans for the simplest learner that explains them: the middle
+of the interval of C_r, the least C_c, the largest delta, no preference that no answer needs. The rounds end when that
+plan promises no more reward than the learner has earned, which is so once it answers as predicted. Then
+`robust_bounding` certifies what no learner of the version space can exceed (docs/inference.md).
 
-1. `infer_learner` determines what all answers say about theta = (C_r, C_c, delta);
-2. the exact bi-level method plans the lesson for the simplest learner that explains the answers: the middle of the
-   interval of C_r, the least C_c, the largest delta, no preference that no answer needs;
-3. the rounds end when that plan promises no more reward than the learner has earned, which is so once it answers as
-   predicted. Then `robust_bounding` certifies what no learner of the version space can exceed.
-
-Where the answers contradict every soft learner, the teacher plans for the soft learner with the least misfit, certifies
-nothing beyond the best policy's reward, and repeats its best lesson at the end.
-
-A teacher that sees only mu_r, or the mean of sampled trajectories, shows lessons that tell more, and looks longer for
-other learners that explain the answers before it ends (docs/inference.md).
+Where the answers contradict every soft learner, it plans for the one with the least misfit. A teacher that sees only
+mu_r, or the mean of sampled trajectories, shows lessons that tell more, and looks longer for other learners that
+explain the answers before it ends.
 """
 
 import math
@@ -44,8 +39,7 @@ from tutelage.teachers.robust_bounding import robust_bound
 # The search for a fit of samples, or of mu_r alone, in each round and before the rounds end.
 OF_SAMPLES = Effort(n_steps=2_000, n_more=1_500)
 OF_REWARDS = Effort(n_steps=2_000, n_straight=600, n_more=1_500, n_more_paths=4)
-# In the range of each feature: lessons this close are the same, this far from all others tell more, and a lesson lies
-# this far beyond the response planned.
+# In the range of each feature: the same lesson; one that tells more than others; and how far beyond a planned response.
 SAME, NEW, BEYOND = 1e-7, 0.01, 0.1
 # Rounds with a learner that no soft learner explains, before the best lesson is repeated.
 N_FOREIGN = 4
@@ -93,8 +87,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
 
     def estimate(self, rounds: Sequence[Round], **search: Any) -> LearnerEstimate:
         """What the rounds say about the learner. search: how long to search for fits, as of `estimate_from`."""
-        n = self.n_trajectories
-        return estimate_from(self.domain, rounds, observed=self.observed, n_trajectories=n, **search)
+        return estimate_from(self.domain, rounds, observed=self.observed, n_trajectories=self.n_trajectories, **search)
 
     @property
     def _effort(self) -> Effort:
@@ -163,8 +156,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     def _beyond(self, plan: BilevelPlan, learner: SoftLearner) -> Lesson:
         """A lesson with the same response, beyond it in every feature k with a_k = +-C_r.
 
-        The response is optimal for it too: a_k = C_r sign(mu_hat_k - mu_k). It misses the lesson, so an answer shows
-        C_r, and the noise of a sampled lesson changes nothing. An answer that matches its lesson shows next to nothing.
+        The response, with a_k = C_r sign(mu_hat_k - mu_k), misses it and so shows C_r, whatever the noise of samples.
         """
         domain, unit = self.domain, self._ranges
         weights = _weights(plan)[: domain.n_reward]
@@ -199,9 +191,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         return plan, self._reason_to_end(rounds, plan, self._rewards(rounds, estimate, learner), estimate)
 
     def _rewards(self, rounds: Sequence[Round], estimate: LearnerEstimate, learner: SoftLearner) -> Vector:
-        """(n,), the reward of each round's lesson: as seen, but as the learner inferred earns it where only samples
-        are seen and it explains them, since all answers together determine it better than its own.
-        """
+        """(n,), the reward of each round's lesson, as seen; of samples, as earned by the learner that explains all."""
         if not self.n_trajectories or not estimate.explains:
             return mean_rewards(rounds, self.true_weights)
         shown = np.array([taught.response.lesson.expectation for taught in rounds])
@@ -213,7 +203,6 @@ class AdaptiveBilevelTeacher(BaseTeacher):
     def _reason_to_end(
         self, rounds: Sequence[Round], plan: BilevelPlan, rewards: Vector, estimate: LearnerEstimate
     ) -> str:
-        """Why a plan is not worth a round, or an empty string."""
         # A fit that misses an answer promises nothing; its lesson tells more.
         is_blind = not self._is_exact and estimate.contradiction != ""
         gain = plan.achieved - float(rewards.max())
@@ -233,11 +222,7 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         return self.observed == "reward" and (is_few or estimate.contradiction != "")
 
     def _telling(self, rounds: Sequence[Round], earned: float, *, is_open: bool) -> Lesson | None:
-        """The best policy for one reward feature alone, if it earns more than the learner has earned, and is new.
-
-        A learner that does not follow one feature may follow another, and no fit to its answers shows that before it is
-        tried. is_open: any such policy, and those for random positive multiples of the weights.
-        """
+        """A new best policy for one feature alone, if it earns more. is_open: any, or for random multiples of all."""
         domain, weights = self.domain, self.true_weights
         if len(rounds) >= domain.n_preference + 3:
             return None
@@ -251,7 +236,6 @@ class AdaptiveBilevelTeacher(BaseTeacher):
         return next((lesson for lesson in lessons if not self._is_known(rounds, lesson, NEW)), None)
 
     def _is_known(self, rounds: Sequence[Round], lesson: Lesson, tolerance: float) -> bool:
-        """Whether a lesson this close was taught before."""
         shown = np.array([taught.lesson.expectation for taught in rounds])
         return bool((np.abs(shown - lesson.expectation) <= tolerance * self._ranges).all(axis=1).any())
 

@@ -165,8 +165,7 @@ class BilevelTeacher(OneLessonTeacher):
     def _starts(self, shown: list[Lesson]) -> tuple[list[Vector], list[Vector]]:
         """Zero, the weights that the learner infers from the lessons of the other teachers, and w*.
 
-        And corners, edges and faces of the mismatch set where w* leads out of it, and random points: the reward never
-        decreases along w*, so that the other corners, edges and faces have no more.
+        And random points, and corners, edges and faces where w* leads out of the mismatch set: no others have more.
         """
         d_r, block = self.domain.n_reward, self._problem.block
         ahead = self.true_weights / float(or_one(np.abs(self.true_weights).max()))
@@ -192,6 +191,5 @@ class BilevelTeacher(OneLessonTeacher):
         return [*(lesson.expectation for lesson in shown), uniform], [best.expectation.reward for best in corners]
 
     def _unconstrained_bound(self) -> float:
-        """The reward of the best policy: no learner gets more."""
         with outcomes.unlimited():
             return best_policy(self.domain, self.true_weights, no_limits(self.domain)).bound

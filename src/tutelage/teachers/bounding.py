@@ -7,8 +7,7 @@ A learner with reward weights a earns R(a) = w @ grad phi(a), with phi convex (`
 
 and the last is convex in a: over a box its maximum is at a corner. Tangents, and upper bounds on phi at the corners
 moved by t w, thus bound R over a *cell*. L may be any mixture of tangents, and those at the centres of all cells are
-known. No value has to be exact. Any multipliers and any policy of the learner bound phi, from above and from below, and
-their errors are divided by t: a corner takes a thirtieth of the time of an exact solution (`Reduction.above`).
+known. Any multipliers and any policy of the learner bound phi, so no value has to be exact (`Reduction.above`).
 
 With the Hessian H of phi at the centre c and Q the largest (a - c) @ H @ (a - c) over the corners, the right side is
 R(c) + (Q / t + t w @ H @ w) / 2 and a term for the slope of R. So t = sqrt(Q / w @ H @ w) is best, and the bound is
@@ -17,8 +16,6 @@ where phi is linear.
 
 R never decreases along w, so only the border points where w leads out of the set are searched: for a box, the *forward
 faces*, which are boxes of one dimension less. Cells inside a ball and cells outside it are skipped.
-
-The same cells bound the reward of every learner of a version space (`robust_bounding`).
 """
 
 import heapq
@@ -29,12 +26,11 @@ from itertools import product
 
 import numpy as np
 
-from tutelage import outcomes
 from tutelage.arrays import Matrix, Vector
 from tutelage.convex.blocks import Block
 from tutelage.convex.programs import LinearConstraints, minimise_linear
 from tutelage.learners.dual import Settled
-from tutelage.outcomes import Ended, Solution, TutelageError
+from tutelage.outcomes import Ended, Solution, TutelageError, report
 from tutelage.teachers.climbing import ReducedProblem
 
 # Relative accuracy of the functions bounded.
@@ -53,10 +49,7 @@ MOST_DIMENSIONS = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """The weights from low to high, (d_r,) each; equal in the coordinates that are fixed on a face.
-
-    curvature: (d_r,), how much each side matters. near: the learner at the centre of the cell that this is a half of.
-    """
+    """The weights from low to high, (d_r,); curvature of each side, (d_r,), and learner of the cell it is a half of."""
 
     low: Vector
     high: Vector
@@ -75,11 +68,9 @@ class Cell:
         return map(np.array, product(*(sorted(set(ends)) for ends in zip(self.low, self.high, strict=True))))
 
     def halves(self) -> tuple["Cell", "Cell"]:
-        """The cell cut across its longest side; where known, curvature counts as much as length.
-
-        By curvature alone, sides across which phi is flat at the centres would never be cut.
-        """
+        """The cell cut across its longest side; where known, curvature counts as much as length."""
         sides = self.high - self.low
+        # By curvature alone, sides across which phi is flat at the centres would never be cut.
         if self.curvature is not None and (sides * self.curvature).any():
             sides = sides * self.curvature**0.25
         longest = np.arange(len(sides)) == sides.argmax()
@@ -127,7 +118,7 @@ def branch_and_bound(
     fresh = opening_cells(block, weights)
     while True:
         try:
-            outcomes.report("cells", n_cells, bound - value)
+            report("cells", n_cells, bound - value)
             for cell in filter(lambda cell: cell.meets_border(block), fresh):
                 known, limit, reward = over(cell, value)
                 if reward > value and block.size(cell.centre) <= block.radius:
@@ -153,8 +144,7 @@ def branch_and_bound(
 def least_over_steps(step: float, enough: float, above: Callable[[float], Matrix]) -> tuple[float, float, Matrix]:
     """The least bound over t = step, doubled and halved while that helps, that t, and what lies above there.
 
-    above: for t, how far phi at each corner moved by t w lies above each tangent there, (n, corners). It ends at a
-    bound of `enough`: where nothing can be gained, ever longer steps would approach it for ever.
+    above: for t, how far phi at each corner moved by t w lies above each tangent, (n, corners). enough: it ends there.
     """
 
     def tried(t: float) -> tuple[float, float, Matrix]:
@@ -184,10 +174,7 @@ def search(
 
 @dataclass(slots=True, eq=False)
 class _LineBounds:
-    """Bounds of R over cells. last: a learner, as a warm start; first: the first one.
-
-    known: upper bounds on phi, by point. tangents: (d_r + 1,) each, slopes and values at zero, of all centres so far.
-    """
+    """Bounds of R over cells. known: upper bounds on phi. tangents: (d_r + 1,), slopes and value at zero."""
 
     problem: ReducedProblem
     room: float
@@ -197,10 +184,7 @@ class _LineBounds:
     known: dict[bytes, float] = field(default_factory=dict)
 
     def over(self, cell: Cell, value: float) -> tuple[Cell, float, float]:
-        """The cell with what its halves need, the least bound on R over tangents and t, and R at the centre.
-
-        A bound within `room` of the value need not be improved, and may be loose by a share of it.
-        """
+        """As `branch_and_bound` asks; a bound within `room` of the value may be loose by a share of it."""
         enough = value + self.room
         accuracy = CELL_ACCURACY + ROUGH_SHARE * self.room
         weights = self.problem.true_weights
@@ -243,10 +227,7 @@ class _LineBounds:
 
 
 def _mixed(above: Matrix) -> float:
-    """min over mixtures of tangents of max over corners of phi(corner + t w) - L(corner); above: (n, corners), of each.
-
-    A linear program in the shares of the tangents and the maximum.
-    """
+    """min over mixtures of tangents of max over corners of phi(corner + t w) - L(corner). above: (n, corners)."""
     tried = above[np.argsort(above.max(axis=1))[:N_MIXED]]
     n, n_corners = tried.shape
     top = np.append(np.zeros(n), 1.0)
@@ -259,14 +240,12 @@ def _mixed(above: Matrix) -> float:
 
 
 def _predicted(cell: Cell, here: Settled, weights: Vector) -> tuple[float, float]:
-    """By the second-order model of phi at a learner, the best step t for a cell, and how loose the bound is.
-
-    The step is one of the powers of sqrt 2, so that cells share points.
-    """
+    """By the second-order model of phi at a learner, the best step t for a cell, and how loose the bound is."""
     away = np.array(list(cell.corners())) - cell.centre
     spread = float(np.einsum("ki,ij,kj->k", away, here.jacobian, away).max())
     along = float(weights @ here.jacobian @ weights)
     longest = cell.width / float(np.abs(weights).max())
     best = math.sqrt(spread / along) if spread > 0 and along > 0 else longest
+    # A power of sqrt 2, so that cells share points.
     step = 2.0 ** (round(2 * math.log2(np.clip(best, longest / FURTHEST, FURTHEST * longest))) / 2)
     return step, 0.5 * (spread / step + step * along) + float(np.abs(away @ here.jacobian @ weights).max())

@@ -19,10 +19,9 @@ w @ n >= 0 for all half-spaces
     n(s, c) = psi(s, c*) - psi(s, c),        psi(c) = phi(c) + discount T(c) psi,  psi(s) = the mean over the policy,
 
 c* a choice that it takes in s and c any other: the behavioural equivalence class. Half-spaces that follow from others
-are redundant (a linear program each). A demonstration shows those of the choices along its way, and the cover takes,
-again and again, the candidate that shows most half-spaces that were not shown yet. The best policy that keeps
-preferences is optimal for the weights (w, -u) of reward and preference features together, with u the prices of the
-limits; its half-spaces are those of both kinds of features.
+are redundant. A demonstration shows those of the choices along its way; the cover takes the candidate that shows most
+new ones, again and again. The best policy that keeps preferences is optimal for the weights (w, -u) of reward and
+preference features together, with u the prices of the limits; its half-spaces are those of both.
 """
 
 from collections.abc import Sequence
@@ -58,10 +57,7 @@ def candidate_lessons(
     anywhere: bool = False,
     rng: int = 0,
 ) -> tuple[Lesson, ...]:
-    """One lesson of sampled demonstrations from each start of the domain; a random choice where there are more.
-
-    anywhere: from any state but the absorbing ones, not from the starts of the domain alone.
-    """
+    """One lesson of samples from each start, at most max_starts at random; anywhere: from any state not absorbing."""
     mdp = domain.mdp
     arrays.whole_number(max_starts, "max_starts", least=1)
     drawn = arrays.generator(rng)
@@ -214,8 +210,7 @@ class CurriculumTeacher(CandidateTeacher):
 def half_spaces(domain: Domain, policy: Vector, n_features: int, taken: Flags) -> tuple[Matrix, Flags]:
     """The normals (k, d) without redundant ones, and whether taking a choice shows each of them, (C, k).
 
-    Of the choices that are taken, (C,), and the first n_features features, those of the reward first. A normal has
-    length one when each feature is in its own unit.
+    taken: (C,). Of n_features features, those of the reward first; with each in its own unit, normals have length one.
     """
     mdp = domain.mdp
     later = discounted(mdp, mdp.transition @ successor_features(domain, policy))
@@ -235,16 +230,14 @@ def half_spaces(domain: Domain, policy: Vector, n_features: int, taken: Flags) -
 
 
 def irredundant(normals: Matrix) -> Flags:
-    """(k,), the half-spaces n @ w >= 0 that do not follow from the others.
-
-    n_i follows if no w has n_j @ w >= 0 for all other j and n_i @ w < 0: the least n_i @ w with n_i @ w >= -1 is zero.
-    """
+    """(k,), which n_i @ w >= 0 do not follow from the others: n_i @ w may be negative where the others hold."""
     kept = np.ones(len(normals), dtype=np.bool_)
     for i, normal in enumerate(normals):
         kept[i] = False
         rows = np.vstack([-normals[kept], -normal])
         bound = np.append(np.zeros(len(rows) - 1), 1.0)
         free = LinearConstraints(np.full(len(normal), -np.inf), within=rows, bound=bound)
+        # Where n_i follows, the least n_i @ w within the others and n_i @ w >= -1 is zero; otherwise -1.
         try:
             kept[i] = minimise_linear(normal, free).value < -0.5
         except (InfeasibleProgram, NotConverged):

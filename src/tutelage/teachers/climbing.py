@@ -48,10 +48,9 @@ SAME_MAXIMUM = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to search. A step is one of any iteration (`outcomes.report`).
+    """How long to search, in steps of any iteration (`outcomes.report`).
 
-    n_steps: of the whole search; the published worlds need at most 3,300, and 3,500 take about 3 s on a small model.
-    n_look: of a first look at a lesson. n_hulls: of the lessons, in one ascent.
+    n_steps: in all; the published worlds need 3,300, about 3 s. n_look: of a first look. n_hulls: of one ascent.
     """
 
     n_steps: int = 3_500
@@ -86,17 +85,14 @@ class ReducedProblem:
     unit: float = 1.0
 
     def climb(self, starts: list[Vector], others: list[Vector]) -> list[LocalOptimum]:
-        """The distinct local maxima from each start, and from the best of the other points of the set; best first.
-
-        Points that the learner cannot answer are left out. At the time limit, or when the steps are used up, the maxima
-        that are known by then; the first start costs no steps.
-        """
+        """The distinct local maxima from each start and the best other points, best first; those so far at a limit."""
         budget = outcomes.Budget(self.effort.n_steps)
         optima, near = list[LocalOptimum](), None
         promising: list[tuple[Vector, Slope[Any]]] = []
         points = [*starts, *others]
         for i in sorted(np.unique(points, axis=0, return_index=True)[1]):
             try:
+                # The first start costs no steps.
                 with outcomes.spending(budget) if optima else nullcontext():
                     opening = self.slope(points[i], near)
             except OutOfTime:
@@ -122,10 +118,7 @@ class ReducedProblem:
         return distinct([replace(top, reward=self.unit * top.reward, gap=self.unit * top.gap) for top in optima])
 
     def slope(self, point: Vector, near: Any) -> Slope[Any]:
-        """R and its gradient at a point (d_r,) of the set; -inf where the learner can be computed only at `near`.
-
-        near: the source of a nearby point.
-        """
+        """R and its gradient at a point (d_r,); -inf where only `near`, of another point, can be computed."""
         try:
             here = self.reduction.settle(point, near=near)
         except TutelageError as failure:

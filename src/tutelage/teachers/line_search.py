@@ -3,13 +3,9 @@
 The next lesson is mu_L + alpha w*, with the largest alpha in [shortest, longest] that some policy realises. Where no
 policy realises such a push, the lesson is the policy nearest to mu_L + shortest w*. The bound is the largest reward of
 any policy within the half-spaces that the responses yield (`adaptive`), which is never above that of Proposition 1.
-
-A push of size alpha is realisable if some policy has mu_r = mu_L + alpha w*. Exactly, the largest in [0, longest] is a
-constrained MDP, where the rows of B are an orthonormal basis of the complement of w*:
+Exactly, the largest push is a constrained MDP, with the rows of B an orthonormal basis of the complement of w*:
 
     maximise w* @ mu_r(pi)   subject to   B mu_r(pi) = B mu_L,   w* @ mu_r(pi) <= w* @ mu_L + longest norm_2(w*)^2
-
-As printed (Algorithm 2, LineSearch), it is found by bisection, with one projection for every trial.
 """
 
 from collections.abc import Sequence
@@ -73,8 +69,7 @@ class Line:
     def bisected(self, shortest: float, longest: float, tolerance: float) -> tuple[float, float, Push]:
         """Algorithm 2 as printed: both ends of its last bracket, and the lesson.
 
-        As in print, the shortest push is the fallback whenever the *last* trial fails, even if an earlier one
-        succeeded. The text of the paper asks for the largest push that succeeded.
+        As in print, the shortest push wherever the *last* trial fails; the paper's text asks for the largest success.
         """
         low, high = shortest, longest
         push = Push(np.zeros(0), low, is_realised=False)
@@ -98,9 +93,8 @@ class LineSearchTeacher(CutTeacher):
     or when none of the last `patience` rounds gained more than stop_tolerance. diameter: of a box that contains every
     reward expectation.
 
-    The defaults depend on the units of the domain. Pushes are from 0.1 to 5, to within 0.001, of the push that moves
-    the feature with the largest true weight by the largest feature. stop_tolerance is 0.0001 of the range of the
-    reward over all policies.
+    By default pushes are from 0.1 to 5, to within 0.001, of the one that moves the feature with the largest true weight
+    by the largest feature, and stop_tolerance is 0.0001 of the range of the reward over all policies.
 
     For a learner that projects exactly, in the 2-norm, onto a convex set, the reward never falls after a push and the
     bound is certified. Where the responses contradict that, the bound is infinite: nothing is certified.

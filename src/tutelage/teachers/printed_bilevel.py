@@ -9,17 +9,14 @@ With lambda = (alpha^low, alpha^up, beta) and pi_lambda the soft policy of the w
 each by `convex.frank_wolfe` from two starts: all zero, and the alpha that the learner infers from the agnostic lesson,
 with beta zero. If the start of step i violates a limit, beta is first set to C_c. From a start that is still infeasible
 the method first lowers the violation; points that remain infeasible are discarded. Constraints hold to 1e-6: with
-delta = 0 no soft policy satisfies step i exactly, since it visits every state. The rewards in the paper, with
-delta = 0, need step ii.
+delta = 0 no soft policy satisfies step i exactly, since it visits every state.
 
 The branches are not the learner's optimality (KKT) conditions: beta_j = 0 and mu_c[j] <= delta_j, or 0 < beta_j < C_c
 and mu_c[j] = delta_j, or beta_j = C_c and mu_c[j] >= delta_j, for each preference j.
 
-*Step i omits complementarity.* It admits beta_j > 0 with mu_c[j] < delta_j, where the learner's beta_j is zero, and
-predicts a reward that is not achieved: 7.42, where L3 (10x10, seed 0, C_r = 5, C_c = 10, allowance 2.5) earns 7.26.
-
-*The two steps omit every mixed response*: all preferences must be kept, or all paid for. Where no response is either
-(6x6, seed 1, L3, allowance 0.5), `printed_bilevel` raises `NotConverged`, although the learner earns 7.51.
+*Step i omits complementarity*: it admits beta_j > 0 with mu_c[j] < delta_j, and may predict a reward that is not
+achieved. *The two steps omit every mixed response*: all preferences must be kept, or all paid for. Where no response is
+either, `printed_bilevel` raises `NotConverged`.
 """
 
 import math
@@ -30,17 +27,15 @@ import numpy as np
 
 from tutelage.arrays import ArrayLike, Matrix, Vector, freeze
 from tutelage.bellman.soft_expectations import SoftExpansion, soft_expansion
-from tutelage.convex import frank_wolfe
-from tutelage.convex.frank_wolfe import Evaluation, NonlinearProgram
+from tutelage.convex.frank_wolfe import Evaluation, NonlinearProgram, maximise
 from tutelage.model.mdp import combined_features, endless, reward_vector
 from tutelage.outcomes import InvalidModel, NotConverged
 from tutelage.roles import Multipliers
 from tutelage.teachers.base import KnownEntropyLearner
 from tutelage.teachers.climbing import LocalOptimum
 
-# The largest tolerated violation of mu_c <= delta or mu_c >= delta.
+# The largest tolerated violation of mu_c <= delta or mu_c >= delta, and the gain in reward at which the ascent stops.
 BRANCH_TOLERANCE = 1e-6
-# The gain in reward at which the ascent stops.
 BRANCH_GAIN = 1e-6
 
 
@@ -56,8 +51,7 @@ class BranchOptimum(LocalOptimum):
     """The result of one branch from one start.
 
     multipliers: lambda. preference: (d_c,), mu_c(pi_lambda). violation: the largest one of the branch's conditions; the
-    learner earns the reward if there is none. gap, ended: of the Frank-Wolfe method, or, if no feasible start was
-    found, the violation.
+    learner earns the reward if there is none. gap, ended: of Frank-Wolfe; without a feasible start, the violation.
     """
 
     branch: Branch
@@ -87,20 +81,13 @@ def check_soft(learner: KnownEntropyLearner) -> None:
 def printed_bilevel(
     learner: KnownEntropyLearner, true_weights: ArrayLike, agnostic_weights: ArrayLike
 ) -> BranchOptimum:
-    """Step iii: the best point of either branch from either start.
-
-    agnostic_weights: (d_r,), the reward weights that the learner infers from the agnostic lesson.
-    Raises `NotConverged` where no start leads to a feasible point.
-    """
+    """Step iii: the best of either branch from either start; `NotConverged` if infeasible. agnostic_weights: (d_r,)."""
     tried = branch_optima(learner, true_weights, agnostic_weights)
     best = max(tried, key=lambda point: (point.is_feasible, point.reward if point.is_feasible else -point.violation))
     if not best.is_feasible:
-        raise NotConverged(
-            "neither branch of Appendix G has a point here: all preferences cannot be kept at once, nor all paid for; "
-            f"the nearest found ({best.branch.value}) violates its condition by {best.violation:.3g}",
-            residual=best.violation,
-            n_steps=len(tried),
-        )
+        told = "neither branch of Appendix G has a point here: all preferences cannot be kept at once, nor all paid for"
+        nearest = f"the nearest found ({best.branch.value}) violates its condition by {best.violation:.3g}"
+        raise NotConverged(f"{told}; {nearest}", residual=best.violation, n_steps=len(tried))
     return best
 
 
@@ -158,7 +145,7 @@ def branch_start(program: NonlinearProgram[SoftExpansion], alpha: Vector) -> Vec
 def _branch_optimum(branch: Branch, program: NonlinearProgram[SoftExpansion], alpha: Vector) -> BranchOptimum:
     """One branch from one start: initialisation, then optimisation (App. G)."""
     start = branch_start(program, alpha)
-    top = frank_wolfe.maximise(program, start, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN)
+    top = maximise(program, start, feasibility_tolerance=BRANCH_TOLERANCE, stop_tolerance=BRANCH_GAIN)
     here = top.answer.here
     reached, preference = np.split(here.source.expectation, [len(alpha) // 2])
     low, up, beta = (freeze(part.copy()) for part in np.split(top.answer.x, [len(alpha) // 2, len(alpha)]))

@@ -13,9 +13,8 @@ any policy in (2),
     e_j = delta_j y_j + C_c (mu_c[j] - delta_j)+        at most the larger of its values at both ends: it is convex.
 
 A policy that the learner itself showed pays exactly b @ (mu_c - delta), by its optimality conditions, so it serves
-where no upper end of C_c is known. For a fixed policy the right side, minimised over y, is convex in a. So its maximum
-over a cell is at a corner, and branch and bound over the box |a_k| <= C_r (`bounding`) certifies what no lesson
-exceeds, whatever the parameters are.
+where no upper end of C_c is known. For a fixed policy the right side, minimised over y, is convex in a, so its maximum
+over a cell is at a corner: branch and bound over the box |a_k| <= C_r (`bounding`) certifies what no lesson exceeds.
 """
 
 import math
@@ -103,10 +102,7 @@ def robust_bound(
     max_cells: int,
     tolerance: float,
 ) -> float:
-    """What no lesson gets from any learner of a version space; at most the ceiling, at least what was achieved.
-
-    Cells are split until every bound is within `tolerance` of `achieved`, or up to `max_cells`.
-    """
+    """What no lesson gets from any learner of a version space; at most the ceiling, at least what was achieved."""
     domain, space = estimate.domain, estimate.space
     # The largest mu_c of any policy stands for an infinite delta.
     delta = np.minimum(space[:, 2:], np.maximum(feature_scales(domain).high[domain.n_reward :], 0.0))
@@ -118,19 +114,13 @@ def robust_bound(
     reductions = tuple(Reduction(Preference(penalty=least, allowance=end).on(domain)) for end in ends)
     seen = []
     for each in estimate.explained:
-        # It pays b @ (mu_c - delta), for some b within the ends known. The error of the answer's weights enters the
-        # entropy in second order only.
+        # It pays b @ (mu_c - delta), for some b known. Errors of its weights enter the entropy in second order only.
         reward, preference = np.split(each.answer.seen, [domain.n_reward])
         room = preference - delta
         paid = np.minimum(_times(each.high, room), _times(highest, room))
         seen.append(Shown(each.answer.entropy, reward, paid))
     bounds = RobustBound(weights, space, delta, tuple(seen), reductions, [None] * len(reductions))
+    block = Mismatch(norm=1, penalty=radius).block(domain)
     return branch_and_bound(
-        Mismatch(norm=1, penalty=radius).block(domain),
-        weights,
-        bounds.over,
-        achieved=achieved,
-        ceiling=ceiling,
-        room=tolerance,
-        max_cells=max_cells,
+        block, weights, bounds.over, achieved=achieved, ceiling=ceiling, room=tolerance, max_cells=max_cells
     ).bound
