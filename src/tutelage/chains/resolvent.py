@@ -130,7 +130,7 @@ def policy_resolvent(mdp: MDP, policy: Vector) -> Resolvent:
         from tutelage.chains.elimination import narrow_band
 
         return Resolvent(method, narrow_band(mdp.continuing, mdp.first_choice, share, width))
-    n = mdp.n_states
+    n = len(mdp.initial)
     height = n if method == "dense" else 3 * width + 1
     weight = np.repeat(share, np.diff(mdp.continuing.indptr)) * mdp.continuing.data
     moves = np.asarray(np.bincount(place, weight, minlength=n * height), dtype=np.float64).reshape(n, height)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tutelage.arrays import Indices, Matrix, Vector
 from tutelage.compiling import FASTMATH, compiled
 
-Table = NDArray[np.float64]
 # What a member of a basis is: a combination, the slack of a row or its excess. Or there is none.
 COMBINATION, SLACK, EXCESS, NOTHING = 0, 1, 2, -1
 # Profits below the first, relative to the size of what is compared, are rounding errors; so are changes below the
@@ -37,7 +36,9 @@ def _solve(square: Matrix, right: Matrix) -> bool:
 
 
 @compiled(fastmath=FASTMATH)
-def _best_combination(table: Table, price: Vector, total: float, point: Vector, pick: Indices) -> tuple[int, float]:
+def _best_combination(
+    table: NDArray[np.float64], price: Vector, total: float, point: Vector, pick: Indices
+) -> tuple[int, float]:
     """Write the best combination at a price (q,), and its sum of table (n, K, q); its profit, the value less the total.
 
     NOTHING where it has no profit, with the largest rounding error.
@@ -67,67 +68,70 @@ def _as_column(point: Vector, m: int) -> Vector:
 
 
 @compiled(fastmath=FASTMATH)
+def _leaving(x: Vector, change: Vector) -> int:
+    """The place in the basis that becomes zero first; NOTHING for none."""
+    flat = FLAT * max(1.0, np.abs(change).max())
+    shortest, pivot, place = math.inf, 0.0, NOTHING
+    for r in range(len(x)):
+        if change[r] > flat:
+            step = max(x[r], 0.0) / change[r]
+            if step < shortest or (step == shortest and change[r] > pivot):
+                shortest, pivot, place = step, change[r], r
+    return place
+
+
+@compiled(fastmath=FASTMATH)
 def _pivoted(
-    table: Table,
+    table: NDArray[np.float64],
     right: Vector,
     least: Vector,
     most: Vector,
-    picks: Indices,
-    basis: Matrix,
+    picks: NDArray[np.int64],
+    columns: Matrix,
     kind: Indices,
     row: Indices,
 ) -> tuple[Vector, Vector, bool]:
     """Pivot a basis until nothing has a profit: its values, the multipliers, whether it is so.
 
     least, most: (m,), the profit of a slack and the cost of an excess: the multipliers lie between them. picks: (m+1,
-    K); basis: (m+1, m+2), the entries of each member in the rows and in the sum, and its profit.
+    K); columns: (m+1, m+2), the entries of each member in the rows and in the sum, and its profit.
     """
     m = len(right)
     point, pick = np.empty(m + 1), np.empty(table.shape[1], np.int64)
-    square, is_optimal = basis[:, : m + 1], False
     for r in range(m + 1):
         if kind[r] != COMBINATION:
-            basis[r, m + 1] = least[row[r]] if kind[r] == SLACK else -most[row[r]]
+            columns[r, m + 1] = least[row[r]] if kind[r] == SLACK else -most[row[r]]
     for _ in range(MAX_PIVOTS):
-        u = basis[:, m + 1 :].copy()
-        is_regular = _solve(square.copy(), u)
+        u = columns[:, m + 1 :].copy()
+        is_regular = _solve(columns[:, : m + 1].copy(), u)
         of_row = 0
         entering, best = _best_combination(table, np.append(-u[:m, 0], 1.0), u[m, 0], point, pick)
         for j in range(m):
-            slack, excess = least[j] - u[j, 0], u[j, 0] - most[j]
-            if slack > best:
-                entering, of_row, best = SLACK, j, slack
-            if excess > best:
-                entering, of_row, best = EXCESS, j, excess
+            if least[j] - u[j, 0] > best:
+                entering, of_row, best = SLACK, j, least[j] - u[j, 0]
+            if u[j, 0] - most[j] > best:
+                entering, of_row, best = EXCESS, j, u[j, 0] - most[j]
         column = _as_column(point, m)
         if entering in (SLACK, EXCESS):
             column[:] = 0.0
             column[of_row] = 1.0 if entering == SLACK else -1.0
             column[m + 1] = least[of_row] if entering == SLACK else -most[of_row]
         both = np.column_stack((np.append(right, 1.0), column[: m + 1]))
-        _solve(square.T.copy(), both)
-        is_optimal = entering == NOTHING and is_regular
+        _solve(columns[:, : m + 1].T.copy(), both)
         if entering == NOTHING or not is_regular:
-            break
-        # The place in the basis that becomes zero first.
-        flat = FLAT * max(1.0, np.abs(both[:, 1]).max())
-        shortest, pivot, place = math.inf, 0.0, NOTHING
-        for r in range(m + 1):
-            if both[r, 1] > flat:
-                step = max(both[r, 0], 0.0) / both[r, 1]
-                if step < shortest or (step == shortest and both[r, 1] > pivot):
-                    shortest, pivot, place = step, both[r, 1], r
+            return both[:, 0].copy(), u[:m, 0].copy(), is_regular
+        place = _leaving(both[:, 0], both[:, 1])
         if place == NOTHING:
             break
-        picks[place], basis[place] = pick, column
+        picks[place], columns[place] = pick, column
         kind[place], row[place] = entering, of_row
-    return both[:, 0].copy(), u[:m, 0].copy(), is_optimal
+    return both[:, 0].copy(), u[:m, 0].copy(), False
 
 
 @compiled(fastmath=FASTMATH)
 def best_shares(
-    table: Table, right: Vector, most: Vector, near: Vector
-) -> tuple[Indices, Indices, Indices, Vector, Vector, bool]:
+    table: NDArray[np.float64], right: Vector, most: Vector, near: Vector
+) -> tuple[NDArray[np.int64], Indices, Indices, Vector, Vector, bool]:
     """The linear program: an optimal basis.
 
     table: (n, K, m+1), use and profit. most: (m,), the costs of an excess. near: (m,), multipliers to start from. They
@@ -179,14 +183,25 @@ def _minimum(columns: Matrix, target: Vector, right: Vector) -> tuple[Vector, Ve
 
 
 @compiled(fastmath=FASTMATH)
+def _blocking(weights: Vector, wanted: Vector) -> tuple[float, int]:
+    """The share of the way from weights to wanted ones on which none is negative, and the one that is zero there."""
+    share, place = 1.0, NOTHING
+    for f in range(len(weights)):
+        here = max(weights[f], 0.0)
+        if wanted[f] < 0.0 and here < share * (here - wanted[f]):
+            share, place = here / (here - wanted[f]), f
+    return share, place
+
+
+@compiled(fastmath=FASTMATH)
 def nearest_shares(
-    table: Table,
+    table: NDArray[np.float64],
     target: Vector,
     right: Vector,
-    picks: Indices,
+    picks: NDArray[np.int64],
     columns: Matrix,
     weights: Vector,
-) -> tuple[Indices, Vector, Vector, bool]:
+) -> tuple[NDArray[np.int64], Vector, Vector, bool]:
     """The quadratic program, by Wolfe's active-set method for the point of least norm (1976).
 
     The minimum over the *free* combinations and slacks is one linear system. On the way there, one whose weight would
@@ -206,12 +221,7 @@ def nearest_shares(
         if not is_regular:
             # What entered last depends on the others: its profit was a rounding error. The caller judges.
             return picks, weights, y[:m], True
-        # The share of the way to the wanted weights on which none is negative, and the one that is zero there.
-        share, place = 1.0, NOTHING
-        for f in range(len(weights)):
-            here = max(weights[f], 0.0)
-            if wanted[f] < 0.0 and here < share * (here - wanted[f]):
-                share, place = here / (here - wanted[f]), f
+        share, place = _blocking(weights, wanted)
         if place >= 0:
             stays = np.arange(len(weights)) != place
             weights = (weights + share * (wanted - weights))[stays]

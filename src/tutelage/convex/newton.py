@@ -9,14 +9,16 @@ f is smooth and convex, with exact gradient and Hessian; each h is a weighted 1-
 model predicts a larger decrease than f shows, and vanishes where the model is right (Levenberg and Marquardt). The last
 steps are therefore Newton steps. If the optimal weights are infinite, f falls like an exponential. Newton steps then
 have length one and decrease f more than predicted, and the step length is doubled each time. The error measure is the
-residual of the optimality conditions (`blocks.residual`), which is zero exactly at the minimum.
+residual of the optimality conditions (`blocks.residual`), which is zero exactly at the minimum. Where rounding hides
+any further progress, the best point is returned, and `ended` says so.
 
 Local ascent maximises a smooth f that need not be concave over a convex region. Each step maximises a quadratic model
 of f over the region, and then searches along the segment to that maximum. The model's Hessian is estimated by BFGS
 updates with Powell's damping, which keep it definite. At a kink of f the steps become short.
 
 Least squares minimise 1/2 |r(x)|^2 on a box, by the Levenberg-Marquardt method with exact derivatives. A step minimises
-1/2 |r + J s|^2 + damping / 2 * |D s|^2 over the box exactly, with D^2 the diagonal of J'J.
+1/2 |r + J s|^2 + damping / 2 * |D s|^2 over the box exactly, with D^2 the diagonal of J'J. The damping falls where the
+model is right and grows where it is not.
 """
 
 import math
@@ -104,12 +106,10 @@ def proximal_newton(
             return replace(last, ended=Ended.CONVERGED)
         if best.is_rounding(last, gap_tolerance):
             return replace(best.solution, n_steps=last.n_steps, ended=Ended.ROUNDING)
-        x, here = last.answer.x, last.answer.here
-        # Whether x or the damping has left the range of sensible numbers.
-        is_lost = max_abs(x) > 1e60 or damping.size > 1e60 * (1 + _largest_curvature(here))
-        if last.n_steps == max_steps or last.value < lowest or is_lost:
+        if last.n_steps == max_steps or last.value < lowest or damping.is_lost(last):
             break
         outcomes.report("Newton steps", last.n_steps, last.residual, replace(best.solution, ended=Ended.TIME_LIMIT))
+        x, here = last.answer.x, last.answer.here
         model = here.hessian + damping.at(last) * np.eye(len(x))
         there = model_minimum(here.gradient, model, blocks, x)
         predicted = _predicted_decrease(here, blocks, x, there)
@@ -136,7 +136,8 @@ def _minimum(x: Vector, here: Expansion[SourceT], blocks: Sequence[Block], n_ste
     """A point with its residual and its duality gap."""
     value = here.value + terms(blocks, x)
     bound = value - abs(gap(here.gradient, blocks, x))
-    return Solution(Reached(x, here), value, bound, residual(here.gradient, blocks, x), Ended.STEP_LIMIT, n_steps)
+    wrong = residual(here.gradient, blocks, x)
+    return Solution(Reached(x, here), value, bound, wrong, Ended.STEP_LIMIT, n_steps)
 
 
 def _largest_curvature(here: Expansion[SourceT]) -> float:
@@ -179,6 +180,11 @@ class _Damping:
         flat = 1e-5 * last.residual / (1 + max_abs(last.answer.x))
         self.size = max(self.size, flat, 1e-14 * _largest_curvature(last.answer.here), SMALLEST)
         return self.size
+
+    def is_lost(self, last: Minimum[SourceT]) -> bool:
+        """Whether x or the damping has left the range of sensible numbers."""
+        x, curvature = last.answer.x, _largest_curvature(last.answer.here)
+        return bool(max_abs(x) > 1e60 or self.size > 1e60 * (1 + curvature))
 
     def adapt(self, decrease: float, predicted: float, rounding: float) -> bool:
         """Whether the step is taken. Damping grows tenfold and faster with refused steps, and falls where f agrees."""
