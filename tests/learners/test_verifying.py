@@ -58,3 +58,18 @@ def test_multipliers_of_a_damaged_file_are_refused_however_large(norm, reward, p
     damaged = replace(response, multipliers=multipliers, learned_weights=np.concatenate([a, -y]))
     with pytest.raises(tl.InvalidModel, match="its multipliers are larger"):
         verify(learner, damaged)
+
+
+@pytest.mark.parametrize("norm", [1, 2, np.inf])
+def test_an_allowance_of_a_damaged_file_is_refused_however_large(norm):
+    """Its product with a multiplier overflows; a sentence says so, and no warning does."""
+    domain = random_problem(3).domain
+    lesson = tl.AgnosticTeacher(domain, np.ones(domain.n_reward)).open().lesson
+    learner = tl.HardLearner(domain, 1e300, norm=norm)
+    response = learner.respond(lesson)
+    y = np.full(domain.n_preference, 1e10)
+    multipliers = replace(response.multipliers, preference=y)
+    a = multipliers.lower - multipliers.upper
+    damaged = replace(response, multipliers=multipliers, learned_weights=np.concatenate([a, -y]))
+    with pytest.raises(tl.InvalidModel, match="its multipliers are larger"):
+        verify(learner, damaged)

@@ -57,7 +57,7 @@ def verify(learner: GenericLearner | HardLearner, response: Response) -> None:
     a, y = multipliers.lower - multipliers.upper, multipliers.preference
     with np.errstate(over="ignore", invalid="ignore"):
         weights = np.concatenate([a, -(constraints.rows.T @ y)])
-        products = float(np.abs(weights) @ unit + np.abs(a) @ np.abs(shown))
+        products = float(np.abs(weights) @ unit + np.abs(a) @ np.abs(shown) + np.abs(y) @ constraints.allowance)
     if not products < LARGEST:
         raise InvalidModel("its multipliers are larger than any bound needs")
     check_same("learned_weights", response.learned_weights, weights, 1 + np.abs(weights))
