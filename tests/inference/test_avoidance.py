@@ -241,20 +241,20 @@ def ward():
 
 @pytest.mark.parametrize("n", [30, 100])
 def test_intervals_cover_where_few_trajectories_tell_little_and_agree_with_the_test(n):
-    """Symmetric intervals covered in 65 % of cases here. At most 4 misses of 12, by chance less often than 0.001; and
+    """Symmetric intervals covered in 65 % of cases here. At most 3 misses of 6, by chance less often than 0.001; and
     an interval is above zero exactly where the two-sided test rejects, up to the accuracy of its end.
     """
     domain, weights, strength = ward(), np.array([3.0, -0.1]), np.array([0.8, 0.3])
     policy = tl.solve_soft(domain.mdp, tl.combined_features(domain) @ np.concatenate([weights, -strength])).policy
     missed = np.zeros(2)
-    for seed in range(12):
+    for seed in range(6):
         walks = tl.sample_demonstrations(domain, policy, n, rng=seed)
         found = tl.infer_preferences(domain, walks, reward_weights=weights)
         missed += (found.low > strength) | (found.high < strength)
         assert (found.p_value[found.low > 0] <= 0.025).all()
         assert (found.low[found.p_value <= 0.024] > 0).all()
         assert found.explained
-    assert (missed <= 4).all()
+    assert (missed <= 3).all()
 
 
 def queue(n_states=12):
@@ -276,12 +276,12 @@ def queue(n_states=12):
 
 @pytest.mark.parametrize("n", [30, 100])
 def test_a_true_soft_policy_is_not_rejected_where_its_strength_is_hardly_determined(n):
-    """A correction that is linear at a fit far from the truth rejected a third of these; at most 2 of 25 may be."""
+    """A correction that is linear at a fit far from the truth rejected a third of these; at most 1 of 12 may be."""
     domain = queue()
     policy = tl.solve_soft(domain.mdp, tl.combined_features(domain) @ [1.0, -0.5]).policy
-    samples = (tl.sample_demonstrations(domain, policy, n, rng=seed) for seed in range(25))
+    samples = (tl.sample_demonstrations(domain, policy, n, rng=seed) for seed in range(12))
     rejected = [not tl.infer_preferences(domain, walks, reward_weights=[1.0]).explained for walks in samples]
-    assert sum(rejected) <= 2
+    assert sum(rejected) <= 1
 
 
 def toll():
