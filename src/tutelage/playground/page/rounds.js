@@ -17,8 +17,8 @@ import { OBJECTS } from "./world.js";
 const FRAME = 1100;
 const queue = new Latest();
 const INTRODUCTIONS = {
-  world: "A guide who knows nothing about Pip, the learner, finds out what it minds, lesson by lesson.",
-  domain: "A teacher who knows nothing about the learner finds out what it avoids, lesson by lesson.",
+  world: "A guide knows nothing about Pip, the learner. Each answer shows more of what Pip avoids.",
+  domain: "A teacher knows nothing about the learner. Each answer shows more of what it avoids.",
 };
 const noFilm = { request: null, view: null, rounds: [], reach: null, ended: null, most: null };
 let film = noFilm,
